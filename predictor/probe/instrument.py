@@ -1,0 +1,192 @@
+"""The one instrument: requests in, judged rollouts on disk. Probing and recording both use it (design, rule 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import pandas as pd
+
+from predictor.checkers import Checker
+from predictor.contexts import Attempt
+from predictor.engines.base import Completion, ConsensusRequest, Engine, Ids, Request
+from predictor.errors import PromptError
+from predictor.probe.arms import Job
+from predictor.records import Mean, SamplingConfig, Verdict, utc_now
+from predictor.store import RolloutRow, RolloutStore
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with (stage, rollouts done, rollouts in all)."""
+
+
+class ConsensusEngine(Engine, Protocol):
+    """An engine that can decode from the mean of several prompts' distributions."""
+
+    def generate_consensus(
+        self, requests: Sequence[ConsensusRequest], sampling: SamplingConfig, mean: Mean
+    ) -> list[list[Completion]]:
+        """n completions for each request, sampled from the mean of its prompts' distributions."""
+        ...
+
+
+class Instrument:
+    """Sends jobs to an engine, judges the text, and stores shards as they fill; finished jobs are never sent again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        checker: Checker,
+        sampling: SamplingConfig,
+        store: RolloutStore,
+        *,
+        shard_rollouts: int,
+    ) -> None:
+        self.engine = engine
+        self._checker = checker
+        self._sampling = sampling
+        self._store = store
+        self._shard_rollouts = shard_rollouts
+        self._pending: list[RolloutRow] = []
+
+    def collect(self, jobs: Sequence[Job], *, stage: str, on_progress: OnProgress) -> int:
+        """Fill the arms of `jobs` in one engine call; the number of rollouts that had to be generated."""
+        todo = {job.request_id: job for job in self.missing(jobs)}
+        total = sum(job.n for job in jobs)
+        done = total - sum(job.n for job in todo.values())
+        on_progress(stage, done, total)
+
+        def finished(request: Request, completions: list[Completion]) -> None:
+            nonlocal done
+            self._keep(todo[request.request_id], completions)
+            done += len(completions)
+            on_progress(stage, done, total)
+
+        requests = [Request(name, job.prompts[0].ids, job.n, job.seed) for name, job in todo.items()]
+        self.engine.generate(requests, self._sampling, finished)
+        self._flush()
+        return sum(job.n for job in todo.values())
+
+    def collect_consensus(
+        self, jobs: Sequence[Job], engine: ConsensusEngine, *, stage: str, on_progress: OnProgress
+    ) -> int:
+        """Fill consensus arms by ensemble decoding, in slices that a kill loses at most one of."""
+        todo = self.missing(jobs)
+        total = sum(job.n for job in jobs)
+        done = total - sum(job.n for job in todo)
+        on_progress(stage, done, total)
+        for slice_ in _slices(todo, 32):
+            requests = [ConsensusRequest(j.request_id, tuple(p.ids for p in j.prompts), j.n, j.seed) for j in slice_]
+            mean = slice_[0].arm.mean or "arithmetic"
+            for job, completions in zip(slice_, engine.generate_consensus(requests, self._sampling, mean), strict=True):
+                self._keep(job, completions, engine)
+                done += job.n
+            self._flush()
+            on_progress(stage, done, total)
+        return sum(job.n for job in todo)
+
+    def attempts(self, arm_key: str) -> dict[tuple[str, int], Attempt]:
+        """The judged rollouts of an arm by (example id, index)."""
+        frame = self._store.read([arm_key])
+        attempts: dict[tuple[str, int], Attempt] = {}
+        columns = ["example_id", "index", "text", "correct", "reason", "checker", "checker_version"]
+        for name, index, text, correct, reason, checker, version in zip(*(frame[c] for c in columns), strict=True):
+            verdict = Verdict(
+                correct=None if pd.isna(correct) else bool(correct),
+                reason=reason,
+                checker=checker,
+                checker_version=version,
+            )
+            attempts[(name, int(index))] = Attempt(text, verdict)
+        return attempts
+
+    def with_engine(self, engine: Engine) -> Instrument:
+        """The same instrument on another engine: same checker, decoding and store."""
+        return Instrument(engine, self._checker, self._sampling, self._store, shard_rollouts=self._shard_rollouts)
+
+    def missing(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs, or what is left of them, whose rollouts are not stored yet."""
+        frame = self._store.read({job.arm.key for job in jobs})
+        have = set(zip(frame["arm_key"], frame["example_id"], frame["index"].astype(int), strict=True))
+        missing: list[Job] = []
+        for job in jobs:
+            # A request's rollouts are stored together, so those it has are its first ones.
+            count = sum((job.arm.key, job.example.example_id, job.start + i) in have for i in range(job.n))
+            if count < job.n:
+                missing.append(_tail_of(job, count))
+        return missing
+
+    def _keep(self, job: Job, completions: Sequence[Completion], engine: Engine | None = None) -> None:
+        self._pending += [
+            self._row(job, job.start + i, completion, engine or self.engine) for i, completion in enumerate(completions)
+        ]
+        if len(self._pending) >= self._shard_rollouts:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._store.append(self._pending)
+        self._pending = []
+
+    def _row(self, job: Job, index: int, completion: Completion, engine: Engine) -> RolloutRow:
+        text = decode(engine, completion.ids)
+        verdict: Verdict = self._checker.check(text, job.example)
+        return RolloutRow(
+            arm_key=job.arm.key,
+            arm=job.arm.name,
+            example_id=job.example.example_id,
+            unit=job.example.unit,
+            split=job.example.split,
+            index=index,
+            has_context=bool(job.shown) or len(job.prompts) > 1,
+            prompt_hash=job.prompts[0].hash,
+            prompt_len=len(job.prompts[0].ids),
+            completion_ids=completion.ids,
+            text=text,
+            finish_reason=completion.finish_reason,
+            logprob_sum=sum(completion.logprobs),
+            correct=verdict.correct,
+            extracted=verdict.extracted,
+            reason=verdict.reason,
+            copied=bool(text.strip()) and text.strip() in job.shown,
+            checker=verdict.checker,
+            checker_version=verdict.checker_version,
+            seed=job.seed,
+            engine=engine.name,
+            engine_version=engine.version,
+            time_utc=utc_now(),
+        )
+
+
+def decode(engine: Engine, ids: Ids) -> str:
+    """The completion's text without special tokens; the ids stay the truth."""
+    return str(engine.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+def _tail_of(job: Job, count: int) -> Job:
+    return Job(job.arm, job.example, job.start + count, job.n - count, job.prompts, job.shown)
+
+
+def _slices(jobs: Sequence[Job], size: int) -> Iterable[Sequence[Job]]:
+    """Consecutive jobs of one arm, at most `size` at a time."""
+    start = 0
+    while start < len(jobs):
+        end = start
+        while end < len(jobs) and end - start < size and jobs[end].arm == jobs[start].arm:
+            end += 1
+        yield jobs[start:end]
+        start = end
+
+
+def preflight(jobs: Sequence[Job], engine: Engine, sampling: SamplingConfig) -> None:
+    """Raise PromptError before any work when a prompt with its completion does not fit the model's context."""
+    longest = max(jobs, key=lambda job: max(len(p.ids) for p in job.prompts), default=None)
+    if longest is None:
+        return
+    length = max(len(p.ids) for p in longest.prompts)
+    if length + sampling.max_tokens > engine.max_model_len:
+        raise PromptError(
+            "a prompt does not fit the model's context",
+            where=f"arm `{longest.arm.name}`, example `{longest.example.example_id}`",
+            found=f"{length} prompt tokens + sampling.max_tokens {sampling.max_tokens}",
+            expected=f"at most {engine.max_model_len} tokens",
+            fix="lower sampling.max_tokens, shorten the hint, or drop the example; nothing is cut silently",
+        )

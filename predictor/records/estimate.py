@@ -1,0 +1,72 @@
+"""An uncertain number with its standard error, and the interval it implies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from scipy.special import ndtri, stdtrit
+
+from predictor.records.base import Record
+
+
+class Estimate(Record):
+    """Value, standard error and the number of independent units; an unknown standard error is NaN, never 0."""
+
+    value: float
+    stderr: float
+    """Standard error over the independent units (examples or clusters)."""
+    num_units: int
+    kind: Literal["share", "difference", "mean"] = "mean"
+    """`share` lies in [0, 1] and `difference` in [-1, 1]; both get honest intervals at their ends."""
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Two-sided interval at `level`: Wilson for a share, t otherwise, never of width 0 from identical units.
+
+        A share's Wilson interval uses the effective number of units that its standard error implies (clustered
+        rollouts count for less). Identical units give the bound that 0 events among `num_units` leave open.
+        """
+        if math.isnan(self.value) or math.isnan(self.stderr) or self.num_units < 2:
+            return (math.nan, math.nan)
+        if self.kind == "share":
+            return wilson_interval(self.value, _effective_units(self), level)
+        half = float(stdtrit(self.num_units - 1, 0.5 + level / 2)) * self.stderr
+        if self.kind == "difference":
+            if self.stderr == 0.0:
+                half = wilson_interval(0.0, self.num_units, level)[1]
+            return (max(-1.0, self.value - half), min(1.0, self.value + half))
+        return (self.value - half, self.value + half)
+
+    def as_json(self, level: float = 0.95) -> dict[str, Any]:
+        """The shape that `--json` prints for an estimate (design, section 12); unknown numbers become null."""
+        low, high = self.interval(level)
+        return {
+            "value": finite_or_none(self.value),
+            "stderr": finite_or_none(self.stderr),
+            "num_units": self.num_units,
+            "interval": [finite_or_none(low), finite_or_none(high)],
+            "level": level,
+        }
+
+
+def finite_or_none(value: float) -> float | None:
+    """The number itself, or None where JSON would have to say NaN."""
+    return value if math.isfinite(value) else None
+
+
+def _effective_units(estimate: Estimate) -> float:
+    """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %."""
+    spread = estimate.value * (1.0 - estimate.value)
+    if spread <= 0.0 or estimate.stderr <= 0.0:
+        return float(estimate.num_units)
+    return max(1.0, spread / estimate.stderr**2)
+
+
+def wilson_interval(share: float, units: float, level: float) -> tuple[float, float]:
+    """Wilson's score interval (1927) for a share of `units` independent trials."""
+    z = float(ndtri(0.5 + level / 2))
+    centre = (share + z * z / (2 * units)) / (1 + z * z / units)
+    half = z / (1 + z * z / units) * math.sqrt(share * (1 - share) / units + z * z / (4 * units * units))
+    low = 0.0 if share == 0.0 else max(0.0, centre - half)
+    high = 1.0 if share == 1.0 else min(1.0, centre + half)
+    return (low, high)
