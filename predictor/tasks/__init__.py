@@ -51,24 +51,27 @@ def _all_examples(task: TaskConfig, base_dir: Path) -> list[Example]:
 def _string_world(task: TaskConfig) -> list[Example]:
     from predictor.tasks.strings import RULES, string_examples
 
-    known = {"rule", "hidden_rules"}
-    unknown = sorted(set(task.options) - known)
-    rules = [task.options["rule"]] if "rule" in task.options else []
-    rules += list(task.options.get("hidden_rules", ()))
-    if unknown or not rules or any(rule not in RULES for rule in rules):
+    rule, hidden_rules = task.options.get("rule"), task.options.get("hidden_rules", [])
+    hidden = hidden_rules if isinstance(hidden_rules, list) else [hidden_rules]
+    named = [*hidden, *([] if rule is None else [rule])]
+    unknown = [name for name in named if not isinstance(name, str) or name not in RULES]
+    if unknown or set(task.options) - {"rule", "hidden_rules"} or (rule is None) == (not hidden):
         raise DataError(
             "the string world's options are not valid",
             where="task.options",
             found=repr(task.options),
             expected=f"`rule`, or `hidden_rules` (a list), from {', '.join(RULES)}",
         )
-    rows = string_examples(
-        rule=task.options.get("rule"),
-        hidden_rules=tuple(task.options.get("hidden_rules", ())),
-        num_train=task.train_examples,
-        num_eval=task.eval_examples,
-        seed=task.seed,
-    )
+    try:
+        rows = string_examples(
+            rule=rule,
+            hidden_rules=tuple(hidden),
+            num_train=task.train_examples,
+            num_eval=task.eval_examples,
+            seed=task.seed,
+        )
+    except ValueError as error:
+        raise DataError("the string world cannot give these examples", where="task", found=str(error)) from None
     return parse_examples(enumerate(rows, start=1), where="string world")
 
 

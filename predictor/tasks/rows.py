@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from predictor.errors import DataError
 from predictor.records import Example
+from predictor.records.base import only_json
+from predictor.records.explain import explain_errors
 
 _MOST_LISTED = 5
 
@@ -18,10 +20,10 @@ _MOST_LISTED = 5
 def read_jsonl(path: Path) -> list[Example]:
     """One example a line; DataError lists the first bad lines with their reasons, and nothing is dropped silently."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DataError("the task's example file does not exist", where=str(path), fix="correct task.path") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError("the task's example file cannot be read", where=str(path), found=str(error)) from None
     numbered: list[tuple[int, Any]] = []
     bad: list[str] = []
@@ -30,8 +32,8 @@ def read_jsonl(path: Path) -> list[Example]:
         if not line.strip():
             continue
         try:
-            numbered.append((number, json.loads(line)))
-        except (json.JSONDecodeError, RecursionError) as error:
+            numbered.append((number, json.loads(line, object_pairs_hook=_unique_keys)))
+        except (ValueError, RecursionError) as error:
             bad.append(f"line {number}: not JSON ({error})")
     _refuse(bad, str(path))
     if not numbered:
@@ -45,13 +47,20 @@ def parse_examples(rows: Iterable[tuple[int, Any]], *, where: str) -> list[Examp
     bad: list[str] = []
     for number, row in rows:
         try:
-            examples.append(Example.model_validate(row))
+            examples.append(Example.model_validate(only_json(row)))
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "row"
-            bad.append(f"line {number}: {field}: {first['msg']}")
+            bad.append(f"line {number}: {explain_errors(Example, error)[0]}")
+        except ValueError as error:
+            bad.append(f"line {number}: {error}")
     _refuse(bad, where)
     return examples
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a key is given twice")
+    return fields
 
 
 def _refuse(bad: list[str], where: str) -> None:
@@ -61,6 +70,6 @@ def _refuse(bad: list[str], where: str) -> None:
             f"{len(bad)} rows are not valid examples",
             where=where,
             found="; ".join(bad[:_MOST_LISTED]) + more,
-            expected="example_id, prompt or messages, and what the checker and the hints need",
+            expected="example_id, prompt or messages, and what checker and hints need (other fields: under `metadata`)",
             fix="correct these rows",
         )

@@ -1,0 +1,1 @@
+"""gapcast's compact trainer for on-policy self-distillation; `trainer.train` holds the loop."""

@@ -1,0 +1,1 @@
+"""Pre-training of the miniature models on the string world."""

@@ -1,0 +1,130 @@
+"""On-policy rollouts: the student answers without the hint, and each answer becomes a row for both prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from predictor.checkers import Checker
+from predictor.contexts import Attempt, ContextBuilder, HintContext
+from predictor.engines.base import Completion, Engine, Ids, Request, check_lengths
+from predictor.prompts import PromptPair, render_pair
+from predictor.records import Example, RunConfig, derive_seed
+from trainer.batching import Row
+from trainer.config import rollout_sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One example of one step, and the seed of its rollouts."""
+
+    example: Example
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRollouts:
+    """What one step learns from, and what is counted about it."""
+
+    rows: tuple[Row, ...]
+    """Rollouts whose hint could be built; the others carry no loss and are not part of any mean."""
+    num_rollouts: int
+    num_tokens: int
+    num_truncated: int
+
+    @property
+    def num_live_tokens(self) -> int:
+        """Tokens that carry loss."""
+        return sum(len(row.completion_ids) for row in self.rows)
+
+
+class Sampler:
+    """Draws examples, samples rollouts from the student as it is now, and renders both prompts.
+
+    Nothing here depends on earlier calls: step `n` of a resumed run is step `n` of the undisturbed one.
+    """
+
+    def __init__(self, config: RunConfig, train: Sequence[Example], engine: Engine, checker: Checker) -> None:
+        self._config = config
+        self._train = train
+        self._engine = engine
+        self._checker = checker
+        self._sampling = rollout_sampling(config)
+        self._contexts = ContextBuilder(config.hint, train, config.task.seed)
+        self._pairs: dict[tuple[str, bool], PromptPair | None] = {}
+
+    def draws(self, step: int) -> list[Draw]:
+        """The step's slice of an endless sequence of epochs, each a permutation of its own."""
+        size = self._config.training.prompts_per_step
+        return [self._draw(position, step) for position in range(step * size, (step + 1) * size)]
+
+    def sample(self, step: int) -> StepRollouts:
+        """Rollouts of step `step` from the student prompt, then the rows to learn from."""
+        draws = self.draws(step)
+        requests = [
+            Request(f"{step}/{index}", self.student_pair(d.example).student.ids, self._num_samples, d.seed)
+            for index, d in enumerate(draws)
+        ]
+        completions = self._engine.generate(requests, self._sampling)
+        flat = [(d.example, c) for d, group in zip(draws, completions, strict=True) for c in group]
+        rows = [row for example, completion in flat if (row := self._row(example, completion)) is not None]
+        return StepRollouts(
+            rows=tuple(rows),
+            num_rollouts=len(flat),
+            num_tokens=sum(len(completion.ids) for _, completion in flat),
+            num_truncated=sum(completion.finish_reason == "length" for _, completion in flat),
+        )
+
+    def student_pair(self, example: Example) -> PromptPair:
+        """The example without a hint on either side, rendered once."""
+        pair = self._rendered(example, hinted=False)
+        if pair is None:
+            raise AssertionError("a prompt without a hint can always be built")
+        return pair
+
+    def teacher_pair(self, example: Example, completion_ids: Ids) -> PromptPair | None:
+        """Both prompts of a rollout; None when its hint cannot be built (no hint, or nothing to give feedback on)."""
+        if not self._contexts.needs_attempt:
+            return self._rendered(example, hinted=True)
+        text = str(self._engine.tokenizer.decode(list(completion_ids), skip_special_tokens=True))
+        context = self._contexts.build(example, Attempt(text, self._checker.check(text, example)))
+        return None if context is None else self._render(example, context)
+
+    @property
+    def _num_samples(self) -> int:
+        return self._config.training.rollouts_per_prompt
+
+    def _draw(self, position: int, step: int) -> Draw:
+        epoch, place = divmod(position, len(self._train))
+        example = self._train[
+            _permutation(len(self._train), derive_seed(self._config.spec.seed, "order", epoch))[place]
+        ]
+        # With fewer examples than prompts in a step, one step spans epochs and meets an example again.
+        return Draw(example, derive_seed(self._config.spec.seed, step, epoch, example.example_id))
+
+    def _row(self, example: Example, completion: Completion) -> Row | None:
+        pair = self.teacher_pair(example, completion.ids)
+        return None if pair is None else Row(pair.student.ids, pair.teacher.ids, completion.ids)
+
+    def _rendered(self, example: Example, *, hinted: bool) -> PromptPair | None:
+        key = (example.example_id, hinted)
+        if key not in self._pairs:
+            context = self._contexts.build(example) if hinted else None
+            missing = hinted and context is None
+            self._pairs[key] = None if missing else self._render(example, context)
+        return self._pairs[key]
+
+    def _render(self, example: Example, context: HintContext | None) -> PromptPair:
+        """PromptError unless the teacher prompt, too, leaves room for the longest completion."""
+        pair = render_pair(example, context, self._engine.tokenizer, self._sampling.thinking)
+        request = Request(f"teacher of {example.example_id}", pair.teacher.ids, 1, 0)
+        check_lengths([request], self._sampling, self._engine.max_model_len)
+        return pair
+
+
+@lru_cache(maxsize=2)
+def _permutation(size: int, seed: int) -> tuple[int, ...]:
+    return tuple(np.random.default_rng(seed).permutation(size).tolist())
