@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Record(BaseModel):
     """Immutable, strict about unknown keys, and NaN-safe through JSON."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_inf_nan="constants", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", use_attribute_docstrings=True)
 
     def to_json(self) -> str:
         """Compact JSON on one line; NaN and infinity stay what they are."""
@@ -37,11 +35,27 @@ def derive_seed(*parts: str | int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
+def only_json(value: dict[str, Any]) -> dict[str, Any]:
+    """The value itself; ValueError for dates, bytes, sets, cycles and half surrogate pairs, which JSON cannot say.
+
+    They would fail later otherwise: when the record is hashed or written, or a prompt is encoded.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"holds something that JSON cannot say: {error}") from None
+    return value
+
+
+JsonFields = Annotated[dict[str, Any], AfterValidator(only_json)]
+"""Free-form named values, as far as JSON can say them."""
+
+
 class Provenance(Record):
     """Where a record comes from: enough to find the code, the settings and the machine's software again."""
 
     time_utc: str
-    """ISO 8601, seconds, UTC."""
+    """ISO 8601 with microseconds, UTC."""
     versions: dict[str, str] = {}
     """Installed versions of the packages that can change the result."""
     git_commit: str = "unknown"

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from predictor.records.base import Record
+from predictor.records.base import JsonFields, Record
 
 Split = Literal["train", "eval"]
 FinishReason = Literal["stop", "length"]
-HintKind = Literal[
-    "none", "static", "solution", "partial", "answer", "demonstrations", "feedback", "messages"
-]
+HintKind = Literal["none", "static", "solution", "partial", "answer", "demonstrations", "feedback", "messages"]
 ControlKind = Literal["none", "other_example", "irrelevant"]
 Placement = Literal["system", "before_question", "after_question", "turns"]
 Mean = Literal["geometric", "arithmetic", "jsd"]
 
 WORKED_KINDS: frozenset[str] = frozenset({"solution", "partial", "answer", "feedback"})
 """Kinds whose content works out one question; another example's is shown together with its own question."""
+
+_READ_BY: dict[str, frozenset[str]] = {
+    "template": frozenset({"static", "messages", "demonstrations"}) | WORKED_KINDS,
+    "source": frozenset({"demonstrations"}) | WORKED_KINDS,
+    "fraction": frozenset({"partial"}),
+    "num_demonstrations": frozenset({"demonstrations"}),
+    "separator": frozenset({"demonstrations"}),
+}
+"""Hint fields that only some kinds read; with another kind they would be accepted and ignored."""
 
 
 class Message(Record):
@@ -40,7 +47,7 @@ class Example(Record):
     """A worked solution; the content of `solution` and `partial` hints."""
     feedback: str | None = None
     tests: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
+    metadata: JsonFields = {}
     split: Split = "eval"
     cluster_id: str | None = None
     """Examples of one cluster are resampled together (questions about one passage, say)."""
@@ -51,6 +58,8 @@ class Example(Record):
             raise ValueError("an example has exactly one of `prompt` and `messages`")
         if self.messages is not None and (not self.messages or self.messages[-1].role != "user"):
             raise ValueError("`messages` must end with a user turn")
+        if not self.question.strip():
+            raise ValueError("the question is empty")
         return self
 
     @property
@@ -99,10 +108,13 @@ class HintConfig(Record):
 
     @model_validator(mode="after")
     def _kind_has_its_parts(self) -> Self:
-        if self.kind in ("static", "messages") and not self.template:
+        if self.kind in ("static", "messages") and not (self.template or "").strip():
             raise ValueError(f"a hint of kind `{self.kind}` needs a `template`")
-        if self.placement == "turns" and self.kind != "demonstrations":
-            raise ValueError("placement `turns` is for hints of kind `demonstrations`")
+        if self.placement == "turns" and (self.kind != "demonstrations" or self.template is not None):
+            raise ValueError("placement `turns` is for hints of kind `demonstrations` without a `template`")
+        for name, kinds in _READ_BY.items():
+            if self.kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"a hint of kind `{self.kind}` does not read `{name}`")
         return self
 
     @property

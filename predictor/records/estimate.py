@@ -9,6 +9,9 @@ from scipy.special import ndtri, stdtrit
 
 from predictor.records.base import Record
 
+_ROUNDING = 1e-12
+"""Standard errors up to this are what rounding leaves of identical units."""
+
 
 class Estimate(Record):
     """Value, standard error and the number of independent units; an unknown standard error is NaN, never 0."""
@@ -21,10 +24,11 @@ class Estimate(Record):
     """`share` lies in [0, 1] and `difference` in [-1, 1]; both get honest intervals at their ends."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Two-sided interval at `level`: Wilson for a share, t otherwise, never of width 0 from identical units.
+        """Two-sided interval at `level`: Wilson for a share, t otherwise; NaN where the standard error is unknown.
 
         A share's Wilson interval uses the effective number of units that its standard error implies (clustered
-        rollouts count for less). Identical units give the bound that 0 events among `num_units` leave open.
+        rollouts count for less). Identical units never give a share or a difference an interval of width 0, but the
+        bound that 0 events among `num_units` leave open.
         """
         if math.isnan(self.value) or math.isnan(self.stderr) or self.num_units < 2:
             return (math.nan, math.nan)
@@ -32,7 +36,7 @@ class Estimate(Record):
             return wilson_interval(self.value, _effective_units(self), level)
         half = float(stdtrit(self.num_units - 1, 0.5 + level / 2)) * self.stderr
         if self.kind == "difference":
-            if self.stderr == 0.0:
+            if self.stderr <= _ROUNDING:
                 half = wilson_interval(0.0, self.num_units, level)[1]
             return (max(-1.0, self.value - half), min(1.0, self.value + half))
         return (self.value - half, self.value + half)
@@ -57,7 +61,7 @@ def finite_or_none(value: float) -> float | None:
 def _effective_units(estimate: Estimate) -> float:
     """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %."""
     spread = estimate.value * (1.0 - estimate.value)
-    if spread <= 0.0 or estimate.stderr <= 0.0:
+    if spread <= 0.0 or estimate.stderr <= _ROUNDING:
         return float(estimate.num_units)
     return max(1.0, spread / estimate.stderr**2)
 

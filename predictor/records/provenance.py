@@ -45,19 +45,22 @@ def _installed_versions() -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=1)
 def _git_state() -> tuple[str, bool]:
-    """Commit and dirty flag of the checkout this file lies in; ('unknown', False) outside one."""
+    """Commit and dirty flag of the checkout this file lies in; ('unknown', False) outside one.
+
+    A checkout whose state git does not tell counts as dirty: clean is a claim, not a default.
+    """
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return ("unknown", False)
     commit = _git(root, "rev-parse", "HEAD")
-    return (commit or "unknown", bool(_git(root, "status", "--porcelain", "--untracked-files=no")))
+    return (commit or "unknown", _git(root, "status", "--porcelain", "--untracked-files=no") != "")
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=False
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+    except (OSError, subprocess.SubprocessError):
+        return None
     return done.stdout.strip()

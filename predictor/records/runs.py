@@ -83,7 +83,7 @@ class Cost(Record):
         return (self.train_seconds + self.eval_seconds) * self.num_devices / 3600.0
 
 
-class Charge(Record):
+class LedgerEntry(Record):
     """One line of ledger.jsonl: device-seconds that were spent and are charged to the budget."""
 
     kind: Literal["probe", "calibration", "pilot", "train", "record"]
@@ -114,6 +114,8 @@ class RunRecord(Record):
     truncated: float = 0.0
     undecided: float = 0.0
     cost: Cost | None = None
+    started_at: str = ""
+    """When training began, ISO 8601 with microseconds, UTC; a forecast must be older to be scored against it."""
     reason: str = ""
     """Why a failed or cancelled run ended."""
     source: str = "gapcast"

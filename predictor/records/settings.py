@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from predictor.records.base import Record
+from predictor.records.base import JsonFields, Record, content_hash
 
 
 class ModelConfig(Record):
     """Which model, and which engine serves it."""
 
     path: str = Field(min_length=1)
-    """A directory in Hugging Face layout, or the name of an embedded model (`miniature/llama-s`, `smollm2-135m-instruct`)."""
+    """A directory in Hugging Face layout, or an embedded model (`miniature/llama-s`, `smollm2-135m-instruct`)."""
     family: str = ""
     """Law family; runs of different families are never pooled silently. Empty means the path."""
     engine: Literal["auto", "vllm", "transformers"] = "auto"
@@ -47,7 +47,7 @@ class NumericChecker(Record):
     """Correct when the last number in the completion equals the reference number within `tolerance`."""
 
     kind: Literal["numeric"] = "numeric"
-    tolerance: float = Field(1e-6, ge=0.0)
+    tolerance: float = Field(1e-6, ge=0.0, allow_inf_nan=False)
     """Absolute tolerance."""
 
 
@@ -56,8 +56,8 @@ class ConstraintRule(Record):
 
     one_of: tuple[str, ...] = ()
     """The whole completion, without a final full stop and in any case, is one of these."""
-    min_words: int | None = None
-    max_words: int | None = None
+    min_words: int | None = Field(None, ge=1)
+    max_words: int | None = Field(None, ge=1)
     case: Literal["upper", "lower"] | None = None
     prefix: str | None = None
     """The completion starts with this text, case counts."""
@@ -65,6 +65,16 @@ class ConstraintRule(Record):
     """Python regular expression that the last non-empty line matches entirely."""
     forbidden: tuple[str, ...] = ()
     """Texts that must not occur, in any case."""
+
+    @model_validator(mode="after")
+    def _can_be_kept_and_broken(self) -> Self:
+        if self == ConstraintRule.model_construct():
+            raise ValueError("a rule without parts would call every completion correct")
+        if any(not text.rstrip(".").strip() for text in self.one_of) or not all((*self.forbidden, self.prefix != "")):
+            raise ValueError("`one_of`, `forbidden` and `prefix` hold no empty texts")
+        if self.min_words is not None and self.max_words is not None and self.min_words > self.max_words:
+            raise ValueError(f"no completion has between {self.min_words} and {self.max_words} words")
+        return self
 
 
 class ConstraintChecker(Record):
@@ -78,10 +88,14 @@ class ConstraintChecker(Record):
     rules: dict[str, ConstraintRule] = {}
     """Rules by the value of that field."""
 
+    @model_validator(mode="after")
+    def _one_source_of_rules(self) -> Self:
+        if (self.rule is None) != (self.by is not None) or bool(self.rules) != (self.by is not None):
+            raise ValueError("a constraint checker has either one `rule`, or `by` and `rules`")
+        return self
 
-CheckerConfig = Annotated[
-    ExactChecker | RegexChecker | NumericChecker | ConstraintChecker, Field(discriminator="kind")
-]
+
+CheckerConfig = Annotated[ExactChecker | RegexChecker | NumericChecker | ConstraintChecker, Field(discriminator="kind")]
 
 
 class TaskConfig(Record):
@@ -96,7 +110,7 @@ class TaskConfig(Record):
     """Held-out examples measured before and after training."""
     train_examples: int = Field(512, ge=1)
     """Examples the trainer samples from and whose hints the consensus policy averages."""
-    options: dict[str, Any] = {}
+    options: JsonFields = {}
     """Options of the source (`strings`: rule, hidden_rules)."""
     seed: int = 0
     """Which examples are drawn where the source has more than asked for."""
@@ -105,3 +119,8 @@ class TaskConfig(Record):
     def key(self) -> str:
         """Hash of everything that decides which questions are asked and how answers are judged."""
         return self.content_hash()[:16]
+
+    @property
+    def questions_key(self) -> str:
+        """Hash of where the questions come from: rollouts outlive another checker or another number of examples."""
+        return content_hash([self.source, self.path, self.options, self.seed])[:16]

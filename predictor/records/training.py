@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from predictor.errors import StudyError
 from predictor.records.base import Record
 from predictor.records.data import Mean
+from predictor.records.explain import explain_errors, join_explained
 
 
 class FullVocabulary(Record):
@@ -155,11 +156,10 @@ def resolve_training(preset: str, overrides: dict[str, Any]) -> TrainingConfig:
     try:
         return TrainingConfig.model_validate(merged)
     except ValidationError as error:
-        first = error.errors()[0]
         raise StudyError(
-            f"training override is not valid: {first['msg']}",
-            where="training.overrides." + ".".join(str(part) for part in first["loc"]),
-            found=repr(first.get("input")),
+            "training overrides are not valid",
+            where="training.overrides",
+            found=join_explained(explain_errors(TrainingConfig, error, prefix="training.overrides")),
             fix=f"see the fields of the `{preset}` preset with `gapcast run --dry-run`",
         ) from None
 
@@ -169,9 +169,7 @@ def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     for key, value in changes.items():
         old = merged.get(key)
         same_kind = (
-            isinstance(old, dict)
-            and isinstance(value, dict)
-            and value.get("kind", old.get("kind")) == old.get("kind")
+            isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
         )
         merged[key] = _merge(old, value) if same_kind and isinstance(old, dict) else value
     return merged

@@ -1,0 +1,19 @@
+"""The law: improvement as a function of the gap, with intervals for a new run."""
+
+from predictor.law.heldout import covers, errors_of
+from predictor.law.model import LinearLaw, fit_lines, leave_one_config_out, leave_one_family_out
+from predictor.law.points import collect_points, measured_gap
+from predictor.law.prior import PublishedPrior, published_prior
+
+__all__ = [
+    "LinearLaw",
+    "PublishedPrior",
+    "collect_points",
+    "covers",
+    "errors_of",
+    "fit_lines",
+    "leave_one_config_out",
+    "leave_one_family_out",
+    "measured_gap",
+    "published_prior",
+]

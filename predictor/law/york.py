@@ -1,0 +1,110 @@
+"""A straight line when both variables are measured with error (York et al. 2004, Am. J. Phys. 72, 367).
+
+It answers what the slope would be without measurement noise. For a forecast at an equally noisy gap, least squares is
+the right predictor: the flattening that `york` removes is then part of the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from predictor.errors import LawError
+from predictor.law.regression import Solution
+from predictor.law.table import Floats, PointTable
+
+_TOLERANCE = 1e-14
+_MAX_ITERATIONS = 500
+# The intrinsic spread is looked for between nothing and this multiple of the improvements' own spread.
+_WIDEST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class YorkLine:
+    """Intercept and slope with their standard errors and covariance, and the goodness of fit S (chi², n - 2)."""
+
+    intercept: float
+    slope: float
+    intercept_stderr: float
+    slope_stderr: float
+    covariance: float
+    chi2: float
+
+
+def york_line(x_N: Floats, y_N: Floats, x_var_N: Floats, y_var_N: Floats, xy_cov_N: Floats) -> YorkLine:
+    """York's unified equations (13a-13e) iterated to convergence; variances and covariance of every point's errors."""
+    slope = float(np.polyfit(x_N, y_N, 1)[0])
+    for _ in range(_MAX_ITERATIONS):
+        weight_N = 1.0 / (y_var_N + slope**2 * x_var_N - 2.0 * slope * xy_cov_N)
+        x_mean, y_mean = (float(weight_N @ column / weight_N.sum()) for column in (x_N, y_N))
+        u_N, v_N = x_N - x_mean, y_N - y_mean
+        # Equation 13: W·(U/ω(Y) + bV/ω(X) - (bU + V)·r/α), with 1/ω a variance and r/α the covariance.
+        beta_N = weight_N * (u_N * y_var_N + slope * v_N * x_var_N - (slope * u_N + v_N) * xy_cov_N)
+        previous, slope = slope, float((weight_N * beta_N) @ v_N / ((weight_N * beta_N) @ u_N))
+        if abs(slope - previous) <= _TOLERANCE * (1.0 + abs(slope)):
+            return _york_result(slope, (x_mean, y_mean), (x_N, y_N), weight_N, beta_N)
+    raise LawError(
+        "the fit with errors in both variables does not converge",
+        found=f"slope still moving after {_MAX_ITERATIONS} iterations",
+        fix="measure the gaps more precisely, or use method `ols`",
+    )
+
+
+def _york_result(
+    slope: float, means: tuple[float, float], data: tuple[Floats, Floats], weight_N: Floats, beta_N: Floats
+) -> YorkLine:
+    intercept = means[1] - slope * means[0]
+    adjusted_N = means[0] + beta_N
+    centre = float(weight_N @ adjusted_N / weight_N.sum())
+    slope_var = 1.0 / float(weight_N @ (adjusted_N - centre) ** 2)
+    return YorkLine(
+        intercept=intercept,
+        slope=slope,
+        intercept_stderr=math.sqrt(1.0 / float(weight_N.sum()) + centre**2 * slope_var),
+        slope_stderr=math.sqrt(slope_var),
+        covariance=-centre * slope_var,
+        chi2=float(weight_N @ (data[1] - intercept - slope * data[0]) ** 2),
+    )
+
+
+def york_solution(table: PointTable) -> Solution:
+    """The line without measurement noise, with the spread of hint configs around it that the errors leave unexplained.
+
+    A baseline shared by all points shifts them together and leaves the slope alone: its noise is taken out of both
+    sides and given back to the intercept. A baseline measured anew puts the same error in gap and improvement.
+    """
+    x_N, y_N = table.gap_N, table.y_N
+    x_var_N, y_var_N = table.x_var_N, table.y_var_N / table.runs_N
+    baseline_N = np.minimum(table.baseline_var_N, np.minimum(x_var_N, y_var_N))
+    shared = bool(np.all(table.baseline_N == table.baseline_N[0]))
+    if shared:
+        x_var_N, y_var_N, cov_N = x_var_N - baseline_N, y_var_N - baseline_N, np.zeros_like(x_N)
+    else:
+        cov_N = baseline_N
+    tau2 = _intrinsic_variance(x_N, y_N, x_var_N, y_var_N, cov_N)
+    line = york_line(x_N, y_N, x_var_N, y_var_N + tau2, cov_N)
+    shift = (line.slope - 1.0) ** 2 * float(baseline_N.mean()) if shared else 0.0
+    covariance = [
+        [line.intercept_stderr**2 + shift, line.covariance],
+        [line.covariance, line.slope_stderr**2],
+    ]
+    return Solution(np.array([line.intercept, line.slope]), np.array(covariance), float(len(table) - 2), tau2)
+
+
+def _intrinsic_variance(x_N: Floats, y_N: Floats, x_var_N: Floats, y_var_N: Floats, cov_N: Floats) -> float:
+    """Variance added to every improvement so that chi² equals its degrees of freedom (Mandel-Paule)."""
+    df = len(x_N) - 2
+
+    def excess(tau2: float) -> float:
+        return york_line(x_N, y_N, x_var_N, y_var_N + tau2, cov_N).chi2 - df
+
+    # With exact improvements and gaps the weights are infinite; an offset far below any measurement keeps them finite.
+    tiny = 1e-12 * float(np.var(y_N)) + 1e-300
+    high = _WIDEST * float(np.var(y_N)) + tiny
+    if excess(tiny) <= 0.0:
+        return tiny
+    from scipy.optimize import brentq
+
+    return float(brentq(excess, tiny, high, xtol=1e-12, rtol=1e-8)) if excess(high) < 0.0 else high

@@ -1,0 +1,39 @@
+"""Statistics of judged rollouts: the unit is the example or its cluster, never the rollout."""
+
+from predictor.stats.accuracy import Accuracies, accuracies, difference, harm, paired_difference, recovery
+from predictor.stats.clusters import cluster_mean, unit_index, unit_totals
+from predictor.stats.power import (
+    design_effect,
+    distinct_samples,
+    examples_needed,
+    gap_stderr,
+    minimal_detectable_gap,
+    power_to_detect,
+    repeated_samples,
+    share_interval,
+)
+from predictor.stats.resample import bootstrap_mean, bootstrap_statistic, percentile_interval, resampling_weights
+
+__all__ = [
+    "Accuracies",
+    "accuracies",
+    "bootstrap_mean",
+    "bootstrap_statistic",
+    "cluster_mean",
+    "design_effect",
+    "difference",
+    "distinct_samples",
+    "examples_needed",
+    "gap_stderr",
+    "harm",
+    "minimal_detectable_gap",
+    "paired_difference",
+    "percentile_interval",
+    "power_to_detect",
+    "recovery",
+    "repeated_samples",
+    "resampling_weights",
+    "share_interval",
+    "unit_index",
+    "unit_totals",
+]

@@ -1,0 +1,108 @@
+"""Accuracy of each example from judged rollouts, and paired contrasts between two arms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.errors import DataError
+from predictor.records import Estimate
+from predictor.stats.clusters import cluster_mean
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracies:
+    """Accuracy of every example of one arm over its decided rollouts, and what could not be judged."""
+
+    by_example: Mapping[str, float]
+    """Share correct among decided rollouts; examples without a decided rollout are in `unjudged` instead."""
+    units: Mapping[str, str]
+    """Independent unit of each example (its cluster, or itself)."""
+    num_rollouts: int
+    num_undecided: int
+    unjudged: tuple[str, ...]
+    """Examples whose rollouts were all undecided; in no average."""
+
+    @property
+    def undecided(self) -> float:
+        """Share of rollouts without a verdict; 0 without rollouts."""
+        return self.num_undecided / self.num_rollouts if self.num_rollouts else 0.0
+
+    def estimate(self) -> Estimate:
+        """Macro accuracy: every example counts once, whatever its number of rollouts."""
+        names = list(self.by_example)
+        values = [self.by_example[name] for name in names]
+        return cluster_mean(values, [self.units[name] for name in names], kind="share")
+
+
+def accuracies(outcomes: Iterable[tuple[str, bool | None]], units: Mapping[str, str] | None = None) -> Accuracies:
+    """Collect (example id, correct) pairs; None is undecided, counted and left out of the example's accuracy."""
+    right: dict[str, int] = {}
+    decided: dict[str, int] = {}
+    num_rollouts = 0
+    for example_id, correct in outcomes:
+        num_rollouts += 1
+        right[example_id] = right.get(example_id, 0) + (correct is True)
+        decided[example_id] = decided.get(example_id, 0) + (correct is not None)
+    return Accuracies(
+        by_example={name: right[name] / count for name, count in decided.items() if count},
+        units={name: (units or {}).get(name, name) for name in decided},
+        num_rollouts=num_rollouts,
+        num_undecided=num_rollouts - sum(decided.values()),
+        unjudged=tuple(name for name, count in decided.items() if not count),
+    )
+
+
+def paired_difference(
+    with_hint_E: Sequence[float] | Floats,
+    without_hint_E: Sequence[float] | Floats,
+    units_E: Sequence[str] | None = None,
+) -> Estimate:
+    """Mean difference over examples, with its standard error over independent units; NaN when there is one unit.
+
+    Each entry is one example's accuracy over its rollouts, in the same order on both sides.
+    """
+    if len(with_hint_E) != len(without_hint_E):
+        raise DataError(
+            "a paired difference needs the same examples on both sides",
+            found=f"{len(with_hint_E)} and {len(without_hint_E)} examples",
+        )
+    difference = np.asarray(with_hint_E, dtype=np.float64) - np.asarray(without_hint_E, dtype=np.float64)
+    return cluster_mean(difference, units_E, kind="difference")
+
+
+def _shared(first: Accuracies, second: Accuracies) -> tuple[Floats, Floats, list[str]]:
+    names = [name for name in first.by_example if name in second.by_example]
+    if not names:
+        raise DataError("two arms have no judged example in common", expected="the same examples in both arms")
+    return (
+        np.array([first.by_example[name] for name in names]),
+        np.array([second.by_example[name] for name in names]),
+        [first.units[name] for name in names],
+    )
+
+
+def difference(with_hint: Accuracies, without_hint: Accuracies) -> Estimate:
+    """Accuracy with minus without, paired over the examples that both arms could judge."""
+    left, right, units = _shared(with_hint, without_hint)
+    return paired_difference(left, right, units)
+
+
+def recovery(teacher: Accuracies, student: Accuracies) -> Estimate:
+    """P(teacher right | student wrong): examples weighted by the student's failures. NaN without failures.
+
+    A resampled arm recovers too, so only the part above the `none` arm's recovery is the hint's.
+    """
+    right, base, units = _shared(teacher, student)
+    return cluster_mean(right, units, weights_E=1.0 - base, kind="share")
+
+
+def harm(teacher: Accuracies, student: Accuracies) -> Estimate:
+    """P(teacher wrong | student right): examples weighted by the student's successes. NaN without successes."""
+    right, base, units = _shared(teacher, student)
+    return cluster_mean(1.0 - right, units, weights_E=base, kind="share")
