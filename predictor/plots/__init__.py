@@ -1,0 +1,1 @@
+"""Figures: each takes values and axes and returns the axes."""
