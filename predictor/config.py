@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from predictor.errors import StudyError
 from predictor.records import (
@@ -22,8 +21,11 @@ from predictor.records import (
     content_hash,
     resolve_training,
 )
+from predictor.records.base import JsonFields, only_json
+from predictor.records.explain import explain_errors, join_explained
 
 STUDY_FILE = "study.yaml"
+_MOST_NODES = 100_000
 
 
 class ProbeConfig(Record):
@@ -55,8 +57,14 @@ class TrainingPlan(Record):
     """Name of a published or embedded recipe; `overrides` change parts of it."""
     num_steps: int = Field(60, ge=1)
     seeds: tuple[int, ...] = Field((0,), min_length=1)
-    overrides: dict[str, Any] = {}
+    overrides: JsonFields = {}
     """Changed fields of the preset, nested as in the preset."""
+
+    @model_validator(mode="after")
+    def _seeds_are_unique(self) -> Self:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("`seeds` holds a seed twice, which would be the same run twice")
+        return self
 
     @property
     def resolved(self) -> TrainingConfig:
@@ -76,9 +84,9 @@ class LawConfig(Record):
 class BudgetConfig(Record):
     """The hard cap on all that is charged; exactly one unit."""
 
-    gpu_hours: float | None = Field(None, gt=0.0)
+    gpu_hours: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     """Device-hours; on a CPU, process-hours."""
-    seconds: float | None = Field(None, gt=0.0)
+    seconds: float | None = Field(None, gt=0.0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _one_unit(self) -> Self:
@@ -137,7 +145,7 @@ class StudyConfig(Record):
         parts = [
             self.model.path,
             self.model.dtype,
-            self.task.key,
+            self.task.questions_key,
             self.sampling.content_hash(),
             self.probe.seed,
         ]
@@ -156,82 +164,99 @@ def load_study_config(study: Path) -> StudyConfig:
             expected=f"a file {STUDY_FILE}",
             fix=f"create one with `gapcast init {study} --template miniature`",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise StudyError("study.yaml cannot be read", where=str(path), found=str(error)) from None
     return parse_study_config(text, where=str(path))
 
 
 def parse_study_config(text: str, *, where: str) -> StudyConfig:
     """The study that a YAML text describes; `where` is named in errors."""
-    try:
-        raw = yaml.load(text, Loader=_UniqueKeyLoader)
-    except yaml.YAMLError as error:
-        raise StudyError("study.yaml is not valid YAML", where=where, found=" ".join(str(error).split())) from None
+    raw = _read_yaml(text, where)
     if not isinstance(raw, dict):
-        raise StudyError("study.yaml is not a mapping", where=where, found=type(raw).__name__)
+        found = "nothing" if raw is None else type(raw).__name__
+        raise StudyError("study.yaml is not a mapping", where=where, found=found, expected="`model:`, `task:`, …")
     try:
         config = StudyConfig.model_validate(raw)
     except ValidationError as error:
-        raise StudyError(
-            f"study.yaml has {error.error_count()} error(s)",
-            where=where,
-            found="; ".join(_explain(problem) for problem in error.errors()[:6]),
-            fix="correct these keys; `gapcast init --template …` writes a commented example",
-        ) from None
-    _ = config.training.resolved
+        raise _refused(explain_errors(StudyConfig, error), where) from None
+    misread = [*_booleans_as_numbers(raw, config.model_dump(), "")]
+    overrides = config.training.resolved.model_dump()
+    misread += _booleans_as_numbers(config.training.overrides, overrides, "training.overrides.")
+    if misread:
+        raise _refused(misread, where)
     return config
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice, where YAML would keep the last one silently."""
+def _refused(sentences: list[str], where: str) -> StudyError:
+    return StudyError(
+        f"study.yaml has {len(sentences)} error(s)",
+        where=where,
+        found=join_explained(sentences),
+        fix="correct these keys; `gapcast init --template …` writes a commented example",
+    )
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
-        keys = [key.value for key, _ in node.value]
-        repeated = [key for key, count in Counter(map(str, keys)).items() if count > 1 and key != "<<"]
+
+def _booleans_as_numbers(raw: Any, parsed: Any, where: str) -> Iterator[str]:
+    """Where YAML's `yes`, `no`, `on` or `off` was taken for 1 or 0."""
+    if isinstance(raw, bool) and not isinstance(parsed, bool):
+        yield f"{where.removesuffix('.')}: should be a number (found {str(raw).lower()})"
+    elif isinstance(raw, dict) and isinstance(parsed, dict):
+        for key, value in raw.items():
+            yield from _booleans_as_numbers(value, parsed.get(key), f"{where}{key}.")
+    elif isinstance(raw, list) and isinstance(parsed, tuple):
+        for index, (value, kept) in enumerate(zip(raw, parsed, strict=True)):
+            yield from _booleans_as_numbers(value, kept, f"{where}{index}.")
+
+
+def _read_yaml(text: str, where: str) -> Any:
+    try:
+        return only_json(yaml.load(text, Loader=_PlainLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        found = " ".join(str(error).split())
+    except RecursionError:
+        found = "lists or mappings nested too deeply"
+    raise StudyError("study.yaml is not valid YAML", where=where, found=found)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """SafeLoader for what JSON can say too: no dates, sets or bytes, no key given twice, no alias inside itself."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {
+        tag: constructor
+        for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
+    }
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """A mapping without repeated keys, where YAML would keep the last one silently."""
+        node = super().compose_mapping_node(anchor)
+        # Before merge keys are resolved: a key that overrides a merged one is not given twice.
+        keys = [str(key.value) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        repeated = [key for key, count in Counter(keys).items() if count > 1]
         if repeated:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key given twice: {', '.join(repeated)}", node.start_mark
-            )
-        return dict(super().construct_mapping(node, deep))
+            raise yaml.composer.ComposerError(None, None, f"key given twice: {', '.join(repeated)}", node.start_mark)
+        return node
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """The document, unless its aliases make it endless or huge when written out."""
+        if _written_out(node, {}) > _MOST_NODES:
+            raise yaml.constructor.ConstructorError(None, None, "aliases make the file too large", node.start_mark)
+        return super().construct_document(node)
 
 
-def _explain(problem: Mapping[str, Any]) -> str:
-    """One pydantic error as 'where: what', with the nearest valid key for an unknown one."""
-    location = [part for part in problem["loc"] if not _is_union_tag(part)]
-    where = ".".join(str(part) for part in location)
-    if problem["type"] != "extra_forbidden":
-        shown = repr(problem.get("input"))
-        found = f" (found {shown[:60]})" if len(location) and problem["type"] != "missing" else ""
-        return f"{where or 'study'}: {problem['msg']}{found}"
-    valid = _fields_at(StudyConfig, problem["loc"][:-1])
-    near = difflib.get_close_matches(str(location[-1]), valid, n=1, cutoff=0.5)
-    hint = f"did you mean `{near[0]}`?" if near else f"valid keys: {', '.join(valid)}"
-    return f"{where}: unknown key; {hint}"
-
-
-_UNION_TAGS = frozenset({"exact", "regex", "numeric", "constraint"})
-
-
-def _is_union_tag(part: Any) -> bool:
-    return part in _UNION_TAGS
-
-
-def _fields_at(model: type[BaseModel], location: Sequence[Any]) -> list[str]:
-    """Names of the fields that are valid at a location inside the study."""
-    current: Any = model
-    for part in location:
-        if isinstance(part, int):
-            continue
-        if _is_union_tag(part):
-            current = next((m for m in _models_in(current) if m.model_fields["kind"].default == part), current)
-            continue
-        owner = next((m for m in _models_in(current) if part in m.model_fields), None)
-        current = owner.model_fields[part].annotation if owner is not None else current
-    return sorted({name for m in _models_in(current) for name in m.model_fields})
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The model classes inside an annotation, through unions, tuples and Annotated."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [m for inner in getattr(annotation, "__args__", ()) for m in _models_in(inner)]
+def _written_out(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
+    """Number of nodes with every alias written out; ConstructorError for an alias inside itself."""
+    if node in known:
+        size = known[node]
+        if size is None:
+            raise yaml.constructor.ConstructorError(None, None, "an alias stands inside itself", node.start_mark)
+        return size
+    known[node] = None
+    inner = node.value if isinstance(node, yaml.CollectionNode) else []
+    parts = [part for item in inner for part in (item if isinstance(item, tuple) else (item,))]
+    known[node] = size = 1 + sum(_written_out(part, known) for part in parts)
+    return size

@@ -57,6 +57,14 @@ def render_prompt(conversation: Sequence[Message], tokenizer: Any, *, thinking: 
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
     if not ids:
         raise PromptError("the chat template renders nothing", where="the model's tokenizer")
+    if ids[:2] == (tokenizer.bos_token_id,) * 2:
+        raise PromptError(
+            "the prompt begins with two BOS tokens",
+            where="the model's chat template",
+            found=f"ids {ids[:4]}",
+            expected="one BOS token, as in training",
+            fix="write the BOS once: in the chat template, or nowhere",
+        )
     return RenderedPrompt(ids=ids, text=text)
 
 

@@ -34,7 +34,7 @@ class Checker(Protocol):
 
 
 def build_checker(config: CheckerConfig) -> Checker:
-    """The checker that a task's configuration names; CheckerError when the configuration contradicts itself."""
+    """The checker that a task's configuration names; CheckerError when its pattern is not a regular expression."""
     if isinstance(config, ConstraintChecker):
         return ConstraintJudge(config)
     if isinstance(config, RegexChecker):

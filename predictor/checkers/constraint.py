@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from predictor.errors import CheckerError
+from predictor.checkers.patterns import compile_pattern, within_deadline
+from predictor.errors import HintError
 from predictor.fields import lookup_field
 from predictor.records import ConstraintChecker, ConstraintRule, Example, Verdict
 
@@ -20,25 +21,29 @@ class ConstraintJudge:
     version = "1"
 
     def __init__(self, config: ConstraintChecker) -> None:
-        if (config.rule is None) == (config.by is None):
-            raise CheckerError(
-                "a constraint checker has either one `rule`, or `by` and `rules`",
-                where="task.checker",
-                found=f"rule={config.rule is not None}, by={config.by!r}",
-                expected="exactly one of them",
-            )
         self._by = config.by
         rules = {"": config.rule} if config.rule is not None else config.rules
-        self._parts = {name: _parts(rule) for name, rule in rules.items() if rule is not None}
+        self._parts = {name: _parts(rule) for name, rule in rules.items()}
 
     def check(self, text: str, example: Example) -> Verdict:
-        """Correct when the completion keeps the example's rule; undecided when the example names no known rule."""
-        name = "" if self._by is None else str(lookup_field(example, self._by))
+        """Correct when the completion keeps the example's rule.
+
+        Undecided when the example names no known rule, and when a pattern takes too long on this completion.
+        """
+        try:
+            name = "" if self._by is None else str(lookup_field(example, self._by))
+        except HintError as error:
+            return self._verdict(None, "", error.what)
         if name not in self._parts:
             return self._verdict(None, "", f"no rule named {name!r}")
         stripped = text.strip()
-        broken = next((label for label, holds in self._parts[name] if not holds(stripped)), "")
+        broken = within_deadline(lambda: self._first_broken(name, stripped))
+        if isinstance(broken, TimeoutError):
+            return self._verdict(None, stripped[:80], str(broken))
         return self._verdict(not broken, stripped[:80], f"breaks {broken}" if broken else "")
+
+    def _first_broken(self, name: str, text: str) -> str:
+        return next((label for label, holds in self._parts[name] if not holds(text)), "")
 
     def _verdict(self, correct: bool | None, extracted: str, reason: str) -> Verdict:  # noqa: FBT001
         return Verdict(
@@ -53,8 +58,8 @@ class ConstraintJudge:
 def _parts(rule: ConstraintRule) -> list[Part]:
     parts: list[Part] = []
     if rule.one_of:
-        allowed = {text.casefold() for text in rule.one_of}
-        parts.append((f"one_of {', '.join(rule.one_of)}", lambda text: text.rstrip(".").strip().casefold() in allowed))
+        allowed = {_without_full_stop(text) for text in rule.one_of}
+        parts.append((f"one_of {', '.join(rule.one_of)}", lambda text: _without_full_stop(text) in allowed))
     if rule.min_words is not None:
         low = rule.min_words
         parts.append((f"min_words {low}", lambda text: len(text.split()) >= low))
@@ -73,10 +78,14 @@ def _form_parts(rule: ConstraintRule) -> list[Part]:
         prefix = rule.prefix
         parts.append((f"prefix {prefix!r}", lambda text: text.startswith(prefix)))
     if rule.final_line is not None:
-        pattern = _compiled(rule.final_line)
+        pattern = compile_pattern(rule.final_line, "task.checker, final_line")
         parts.append((f"final_line {rule.final_line!r}", lambda text: _final_line_matches(pattern, text)))
     parts += [(f"forbidden {word!r}", partial(_lacks, word.casefold())) for word in rule.forbidden]
     return parts
+
+
+def _without_full_stop(text: str) -> str:
+    return text.strip().rstrip(".").strip().casefold()
 
 
 def _lacks(word: str, text: str) -> bool:
@@ -86,12 +95,3 @@ def _lacks(word: str, text: str) -> bool:
 def _final_line_matches(pattern: re.Pattern[str], text: str) -> bool:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return bool(lines) and pattern.fullmatch(lines[-1]) is not None
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise CheckerError(
-            "final_line is not a regular expression", where="task.checker", found=pattern, expected=str(error)
-        ) from None

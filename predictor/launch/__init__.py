@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from predictor.errors import BudgetError, RunError
 from predictor.launch.ledger import ChargeKind, Meter, charged_seconds, metered, seconds_of
-from predictor.launch.process import RUN_FILE, Watch, calibrate, read_result, train, write_run
+from predictor.launch.process import RUN_FILE, Watch, calibrate, mark_started, read_result, train, write_run
 from predictor.launch.record import find_record, gap_of, record_failure, record_run
 from predictor.probe import OnProgress, Probe
 from predictor.records import (
@@ -57,6 +59,9 @@ class Calibration(Record):
     """Hash of model and training settings that it was measured for."""
     seconds_per_step: float
     start_seconds: float
+    """From starting the training process to its first step."""
+    swap_seconds: float
+    """Loading a checkpoint into the probing engine."""
 
 
 def run_config(study: Study, model_dir: Path, request: RunRequest) -> RunConfig:
@@ -120,6 +125,7 @@ def launch_run(probe: Probe, config: RunConfig, *, budget_seconds: float, on_pro
         return known
     run_dir = study.runs_dir / key
     write_run(run_dir, config)
+    mark_started(run_dir)
     total = config.spec.num_steps
     kind: ChargeKind = "pilot" if config.spec.fidelity == "pilot" else "train"
     try:
@@ -138,7 +144,7 @@ def launch_run(probe: Probe, config: RunConfig, *, budget_seconds: float, on_pro
     return record_run(probe, config, on_progress)
 
 
-def calibrated(study: Study, config: RunConfig) -> Calibration:
+def calibrated(study: Study, open_probe: Callable[[], Probe], config: RunConfig) -> Calibration:
     """Measured cost of a step and of a start; measured once for a model and its training settings, and charged."""
     key = content_hash([config.spec.model, config.training.model_dump(mode="json")])[:16]
     stored = study.read("calibration", Calibration)
@@ -149,10 +155,16 @@ def calibrated(study: Study, config: RunConfig) -> Calibration:
     write_run(run_dir, config)
     with metered(study, "calibration"):
         measured = calibrate(run_dir)
+        probe = open_probe()
+        before_swap = time.monotonic()
+        probe.engine.update_weights(probe.model_dir)
+        swap_seconds = time.monotonic() - before_swap
+        probe.instrument.started_with(probe.model_dir)
     calibration = Calibration(
         training_key=key,
         seconds_per_step=float(measured["seconds_per_step"]),
         start_seconds=float(measured["start_seconds"]),
+        swap_seconds=swap_seconds,
     )
     study.write("calibration", calibration)
     return calibration

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from predictor.records import Charge, utc_now
+from predictor.records import LedgerEntry, utc_now
 from predictor.store import Study
 
 ChargeKind = Literal["probe", "calibration", "pilot", "train", "record"]
@@ -33,7 +33,7 @@ class Meter:
         now = time.monotonic()
         passed, self._last = now - self._last, now
         self.seconds += passed
-        charge = Charge(kind=self._kind, key=self._key, seconds=passed, time_utc=utc_now())
+        charge = LedgerEntry(kind=self._kind, key=self._key, seconds=passed, time_utc=utc_now())
         self._study.append("ledger", charge)
 
 
@@ -49,10 +49,10 @@ def metered(study: Study, kind: ChargeKind, key: str = "") -> Iterator[Meter]:
 
 def charged_seconds(study: Study) -> float:
     """Device-seconds charged to the study so far."""
-    return sum(charge.seconds for charge in study.records("ledger", Charge))
+    return sum(charge.seconds for charge in study.records("ledger", LedgerEntry))
 
 
 def seconds_of(study: Study, kind: ChargeKind, key: str = "") -> float:
     """Device-seconds charged for one kind of work (and one run)."""
-    charges = study.records("ledger", Charge)
+    charges = study.records("ledger", LedgerEntry)
     return sum(c.seconds for c in charges if c.kind == kind and (not key or c.key == key))

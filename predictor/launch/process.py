@@ -19,12 +19,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from predictor.errors import BudgetError, RunError
-from predictor.records import RunConfig, TrainResult
+from predictor.records import RunConfig, TrainResult, utc_now
 from predictor.store import write_text
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 LOG_FILE = "train.log"
+STARTED_FILE = "started.json"
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 60.0
 """How long a trainer may take to finish its step and write a checkpoint after SIGTERM."""
@@ -49,6 +50,19 @@ def write_run(run_dir: Path, config: RunConfig) -> None:
             raise RunError("a run directory holds another run", where=str(run_dir), fix="remove the directory")
         return
     write_text(path, config.model_dump_json(indent=2) + "\n")
+
+
+def mark_started(run_dir: Path) -> None:
+    """Write the time at which training first began; a resumed run keeps the first one."""
+    path = run_dir / STARTED_FILE
+    if not path.exists():
+        write_text(path, json.dumps({"started_at": utc_now()}) + "\n")
+
+
+def started_at(run_dir: Path) -> str:
+    """When training first began, ISO 8601 UTC; empty when it never did."""
+    path = run_dir / STARTED_FILE
+    return str(json.loads(path.read_text(encoding="utf-8"))["started_at"]) if path.exists() else ""
 
 
 def read_result(run_dir: Path) -> TrainResult | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from predictor.errors import RunError
 from predictor.launch.ledger import Meter, metered, seconds_of
-from predictor.launch.process import read_result
+from predictor.launch.process import read_result, started_at
 from predictor.probe import OnProgress, Probe
 from predictor.probe.estimates import Measured
 from predictor.records import (
@@ -61,6 +61,7 @@ def record_failure(study: Study, config: RunConfig, state: Literal["failed", "ca
         gap=gap_of(study, config.spec.hint),
         reason=reason,
         cost=_cost(study, config),
+        started_at=started_at(study.runs_dir / config.spec.key),
         provenance=current_provenance(config_key=study.config.key),
     )
     study.append("runs", record)
@@ -83,7 +84,7 @@ def _measure(probe: Probe, key: str, checkpoint: Path, on_progress: OnProgress, 
         meter.tick()
         on_progress(stage, done, total)
 
-    probe.engine.update_weights(checkpoint)
+    probe.instrument.serve(checkpoint)
     probe.instrument.collect(jobs, stage=f"record {key}", on_progress=progress)
 
 
@@ -110,6 +111,7 @@ def _finished(probe: Probe, config: RunConfig, result: TrainResult) -> RunRecord
         truncated=measured.truncated(after_arm),
         undecided=after.undecided,
         cost=_cost(probe.study, config, result),
+        started_at=started_at(probe.study.runs_dir / key),
         provenance=current_provenance(
             config_key=probe.config.key, engine=probe.engine.name, engine_version=probe.engine.version
         ),

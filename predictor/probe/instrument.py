@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from pathlib import Path
 
 import pandas as pd
 
 from predictor.checkers import Checker
 from predictor.contexts import Attempt
-from predictor.engines.base import Completion, ConsensusRequest, Engine, Ids, Request
-from predictor.errors import PromptError
+from predictor.engines.base import Completion, ConsensusEngine, ConsensusRequest, Engine, Ids, Request
+from predictor.errors import PromptError, StudyError
 from predictor.probe.arms import Job
-from predictor.records import Mean, SamplingConfig, Verdict, utc_now
+from predictor.records import SamplingConfig, Verdict, utc_now
 from predictor.store import RolloutRow, RolloutStore
 
 OnProgress = Callable[[str, int, int], None]
 """Called with (stage, rollouts done, rollouts in all)."""
-
-
-class ConsensusEngine(Engine, Protocol):
-    """An engine that can decode from the mean of several prompts' distributions."""
-
-    def generate_consensus(
-        self, requests: Sequence[ConsensusRequest], sampling: SamplingConfig, mean: Mean
-    ) -> list[list[Completion]]:
-        """n completions for each request, sampled from the mean of its prompts' distributions."""
-        ...
 
 
 class Instrument:
@@ -47,6 +37,17 @@ class Instrument:
         self._store = store
         self._shard_rollouts = shard_rollouts
         self._pending: list[RolloutRow] = []
+        self._serving: Path | None = None
+
+    def serve(self, model_dir: Path) -> None:
+        """Make the engine serve these weights; nothing happens when it does already."""
+        if self._serving != model_dir:
+            self.engine.update_weights(model_dir)
+            self._serving = model_dir
+
+    def started_with(self, model_dir: Path) -> None:
+        """Say which weights the engine was opened with."""
+        self._serving = model_dir
 
     def collect(self, jobs: Sequence[Job], *, stage: str, on_progress: OnProgress) -> int:
         """Fill the arms of `jobs` in one engine call; the number of rollouts that had to be generated."""
@@ -107,6 +108,7 @@ class Instrument:
         """The jobs, or what is left of them, whose rollouts are not stored yet."""
         frame = self._store.read({job.arm.key for job in jobs})
         have = set(zip(frame["arm_key"], frame["example_id"], frame["index"].astype(int), strict=True))
+        self._refuse_changed(jobs, frame)
         missing: list[Job] = []
         for job in jobs:
             # A request's rollouts are stored together, so those it has are its first ones.
@@ -114,6 +116,22 @@ class Instrument:
             if count < job.n:
                 missing.append(_tail_of(job, count))
         return missing
+
+    @staticmethod
+    def _refuse_changed(jobs: Sequence[Job], frame: pd.DataFrame) -> None:
+        """StudyError when an example's stored rollouts answer another prompt than it has now."""
+        columns = (frame[name] for name in ("arm_key", "example_id", "index", "prompt_hash"))
+        stored = {(key, name, int(index)): prompt for key, name, index, prompt in zip(*columns, strict=True)}
+        for job in jobs:
+            old = stored.get((job.arm.key, job.example.example_id, job.start))
+            if old is not None and old != job.prompts[0].hash:
+                raise StudyError(
+                    "an example's prompt is not the one its stored rollouts answered",
+                    where=f"example `{job.example.example_id}`, arm `{job.arm.name}`",
+                    found=f"prompt {job.prompts[0].hash}",
+                    expected=f"prompt {old}",
+                    fix="restore the example, give the changed one a new example_id, or start a new study",
+                )
 
     def _keep(self, job: Job, completions: Sequence[Completion], engine: Engine | None = None) -> None:
         self._pending += [

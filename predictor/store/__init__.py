@@ -14,10 +14,19 @@ from pydantic import ValidationError
 from predictor.config import StudyConfig, load_study_config
 from predictor.errors import StoreError, StudyError
 from predictor.records import Record
-from predictor.store.files import append_line, atomic_writer, checked_line, read_lines, write_text
+from predictor.store.files import append_line, atomic_writer, checked_line, is_unfinished, read_lines, write_text
 from predictor.store.rollouts import RolloutRow, RolloutStore
 
-__all__ = ["RolloutRow", "RolloutStore", "Study", "append_line", "atomic_writer", "read_lines", "write_text"]
+__all__ = [
+    "RolloutRow",
+    "RolloutStore",
+    "Study",
+    "append_line",
+    "atomic_writer",
+    "is_unfinished",
+    "read_lines",
+    "write_text",
+]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -38,7 +47,16 @@ class Study:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the study for one writing command; StudyError when another process holds it."""
-        with (self.path / ".lock").open("a") as handle:
+        try:
+            handle = (self.path / ".lock").open("a")
+        except OSError as error:
+            raise StoreError(
+                "the study directory cannot be written",
+                where=str(self.path),
+                found=error.strerror or str(error),
+                fix="free space or correct the permissions, then start the same command again",
+            ) from None
+        with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

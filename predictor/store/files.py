@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +29,14 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise _cannot_write(path, error) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        # Where not even the directory exists, the error above says so.
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of this name is what a killed `atomic_writer` left behind."""
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,15 +47,16 @@ def write_text(path: Path, text: str) -> None:
 
 def append_line(path: Path, fields: dict[str, Any]) -> None:
     """Append one JSON object with its checksum; a line torn by an earlier kill is dropped first."""
-    line = checked_line(fields)
+    line = checked_line(fields).encode("utf-8")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _drop_torn_tail(path)
-        with path.open("ab") as stream:
+        # Unbuffered: closing a buffered file would write the rest of a line that has just been taken back.
+        with path.open("ab", buffering=0) as stream:
             before = stream.tell()
             try:
-                stream.write(line.encode("utf-8"))
-                stream.flush()
+                if stream.write(line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(stream.fileno())
             except OSError:
                 os.truncate(path, before)
@@ -66,10 +75,12 @@ def checked_line(fields: dict[str, Any]) -> str:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; a torn last line is ignored, any other damage is a StoreError that names the line."""
-    if not path.exists():
+    try:
+        *whole, _torn = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
         return []
-    pieces = path.read_bytes().split(b"\n")
-    whole = pieces[:-1]
+    except OSError as error:
+        raise StoreError("a record file cannot be read", where=str(path), found=error.strerror or str(error)) from None
     return [_parsed(line, number, path) for number, line in enumerate(whole, start=1) if line.strip()]
 
 
@@ -77,7 +88,7 @@ def _parsed(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(line)
         checksum = fields.pop("checksum")
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise _damaged(path, number, "not a JSON object with a checksum") from None
     if checksum != _checksum(json.dumps(fields, ensure_ascii=False)):
         raise _damaged(path, number, "its checksum does not match its content")

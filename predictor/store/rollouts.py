@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -42,6 +43,7 @@ ROLLOUT_SCHEMA = pa.schema(
         ("time_utc", pa.string()),
     ]
 )
+_SHARD_NAME = re.compile(r"\d{6,}(\.whole)?\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +83,17 @@ class RolloutStore:
 
     def append(self, rows: Sequence[RolloutRow]) -> None:
         """Write the rows as one new shard; it exists whole or not at all."""
-        if not rows:
-            return
-        columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(RolloutRow)}
-        table = pa.table(columns, schema=ROLLOUT_SCHEMA)
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
-        with atomic_writer(self.directory / f"{self._next_number():06d}.parquet") as stream:
-            stream.write(buffer.getvalue())
+        if rows:
+            columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(RolloutRow)}
+            _write_shard(
+                self.directory / f"{self._next_number():06d}.parquet", pa.table(columns, schema=ROLLOUT_SCHEMA)
+            )
 
     def replace_all(self, frame: pd.DataFrame) -> None:
         """Write all rollouts anew as the only shard (for regrading); old shards go after the new one is whole."""
-        old = self.shards()
+        old = self._all_shards()
         table = pa.Table.from_pandas(frame[ROLLOUT_SCHEMA.names], schema=ROLLOUT_SCHEMA, preserve_index=False)
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
-        marker = self.directory / f"{self._next_number():06d}.whole.parquet"
-        with atomic_writer(marker) as stream:
-            stream.write(buffer.getvalue())
+        _write_shard(self.directory / f"{self._next_number():06d}.whole.parquet", table)
         for shard in old:
             shard.unlink()
 
@@ -120,26 +115,42 @@ class RolloutStore:
 
     def shards(self) -> list[Path]:
         """Shards in the order they were written; older ones that a whole rewrite replaced are left out."""
-        found = sorted(self.directory.glob("[0-9]*.parquet"))
-        rewrites = [shard for shard in found if shard.name.endswith(".whole.parquet")]
-        return [shard for shard in found if not rewrites or shard >= rewrites[-1]]
+        found = self._all_shards()
+        rewrites = [place for place, shard in enumerate(found) if shard.name.endswith(".whole.parquet")]
+        return found[rewrites[-1] :] if rewrites else found
+
+    def _all_shards(self) -> list[Path]:
+        found = [path for path in self.directory.glob("*.parquet") if _SHARD_NAME.fullmatch(path.name)]
+        return sorted(found, key=_number)
 
     def _next_number(self) -> int:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        names = [int(path.name.split(".")[0]) for path in self.directory.glob("[0-9]*.parquet")]
-        return max(names, default=0) + 1
+        return max(map(_number, self._all_shards()), default=0) + 1
+
+
+def _number(shard: Path) -> int:
+    return int(shard.name.split(".")[0])
+
+
+def _write_shard(path: Path, table: pa.Table) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    with atomic_writer(path) as stream:
+        stream.write(buffer.getvalue())
 
 
 def _read_shard(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, schema=ROLLOUT_SCHEMA)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StoreError(
-            "a rollout shard cannot be read",
-            where=str(path),
-            found=str(error)[:200],
-            fix="delete it and probe again",
-        ) from None
+        with pq.ParquetFile(path, page_checksum_verification=True) as shard:
+            table = shard.read()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, str(error)[:200]) from None
+    if not table.schema.equals(ROLLOUT_SCHEMA):
+        raise _unreadable(path, "other columns than this version of gapcast writes")
+    return table
+
+
+def _unreadable(path: Path, found: str) -> StoreError:
+    return StoreError("a rollout shard cannot be read", where=str(path), found=found, fix="delete it and probe again")
 
 
 def row_fields(row: RolloutRow) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""The stages of a study as functions of a session: probe, fit, forecast, plan, pilot, launch, record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from predictor.config import LawConfig
+from predictor.errors import StudyError
+from predictor.forecast import forecast as forecast_improvements
+from predictor.forecast import freeze, score
+from predictor.launch import RunRequest, launch_run, metered, run_config
+from predictor.law import LinearLaw
+from predictor.loop.planning import plan_request
+from predictor.loop.session import Session
+from predictor.planner import PilotPrior, make_plan, pilot_pairs, pilots
+from predictor.probe import ProbeResult
+from predictor.records import (
+    ForecastScore,
+    FrozenForecast,
+    LawFit,
+    Plan,
+    PlannedRun,
+    RunConfig,
+    RunRecord,
+    current_provenance,
+)
+
+
+def probe_study(session: Session) -> ProbeResult:
+    """Measure what is missing and charge the time to the budget."""
+    with session.study.locked(), metered(session.study, "probe") as meter:
+
+        def progress(stage: str, done: int, total: int) -> None:
+            meter.tick()
+            session.on_progress(stage, done, total)
+
+        return session.probe.run(progress)
+
+
+def fit_law(session: Session, law: LawConfig, others: Sequence[RunRecord] = (), *, allow_mixed: bool = False) -> LawFit:
+    """The law on this study's finished full runs (and others'), as law.json too."""
+    runs = [run for run in [*session.runs, *others] if run.spec.fidelity == "full"]
+    spec = LinearLaw(method=law.method, predictor=law.predictor, prior=law.prior, allow_mixed=allow_mixed)
+    fitted = spec.fit(runs)
+    session.study.write("law", fitted)
+    return fitted
+
+
+def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenForecast]:
+    """Forecast a full run of every hint config, and freeze the forecasts in forecasts.jsonl."""
+    gaps = session.gaps
+    if not gaps:
+        raise StudyError(
+            "nothing has been measured yet", where=str(session.study.path), fix="run `gapcast probe` first"
+        )
+    fitted = fit_law(session, law)
+    forecasts = forecast_improvements(
+        fitted, gaps, threshold=session.config.plan.threshold, num_steps=session.config.training.num_steps
+    )
+    frozen = freeze(
+        forecasts,
+        inputs={"gaps": gaps, "runs": session.runs, "law": fitted.spec, "study": session.config},
+        provenance=current_provenance(config_key=session.config.key),
+    )
+    session.study.append("forecasts", frozen)
+    return fitted, frozen
+
+
+def plan_runs(session: Session, law: LawConfig) -> tuple[FrozenForecast, Plan]:
+    """Forecast, then choose what to launch; plan.json holds the choice."""
+    fitted, frozen = freeze_forecasts(session, law)
+    plan = make_plan(plan_request(session, fitted, frozen))
+    session.study.write("plan", plan)
+    return frozen, plan
+
+
+def choose_pilots(session: Session, law: LawConfig, steps: int | None) -> tuple[PlannedRun, ...]:
+    """Pilots of the candidates that the plan is unsure about, each forecast before it runs."""
+    fitted, frozen = freeze_forecasts(session, law)
+    request = plan_request(session, fitted, frozen, pilot_steps=steps)
+    first = request.candidates[0].spec
+    pairs = pilot_pairs(session.runs, first, pilot_steps=request.pilot_steps)
+    chosen = pilots(request, PilotPrior().updated(pairs), rule="undecided")
+    for run in chosen:
+        if run.forecast is not None:
+            session.study.append("pilot_forecasts", run.forecast)
+    return chosen
+
+
+def config_of(session: Session, run: PlannedRun) -> RunConfig:
+    """run.json of a planned run."""
+    spec = run.spec
+    return run_config(session.study, session.model_dir, RunRequest(spec.hint, spec.seed, spec.fidelity, spec.num_steps))
+
+
+def launch_planned(session: Session, run: PlannedRun) -> RunRecord:
+    """Train and record one planned run within what is left of the budget."""
+    remaining = session.config.plan.budget.total_seconds - session.charged
+    return launch_run(
+        session.probe,
+        config_of(session, run),
+        budget_seconds=remaining - run.cost.eval_seconds,
+        on_progress=session.on_progress,
+    )
+
+
+def score_forecasts(session: Session) -> ForecastScore:
+    """Frozen forecasts beside what happened."""
+    frozen = session.study.records("forecasts", FrozenForecast)
+    return score(frozen, [run for run in session.runs if run.spec.fidelity == "full"])

@@ -1,0 +1,89 @@
+"""Intervals of estimates agree with statsmodels and scipy, and never claim more than identical units tell."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from predictor.records import Estimate, finite_or_none
+from predictor.records.estimate import wilson_interval
+
+SHARES = st.floats(0.0, 1.0)
+LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), LEVELS)
+def test_the_interval_of_a_share_is_statsmodels_wilson_interval(counts: tuple[int, int], level: float) -> None:
+    successes, n = counts
+    expected = proportion_confint(successes, n, alpha=1 - level, method="wilson")
+    assert wilson_interval(successes / n, n, level) == pytest.approx(expected, abs=1e-9)
+    stderr = math.sqrt(successes / n * (1 - successes / n) / n)
+    estimate = Estimate(value=successes / n, stderr=stderr, num_units=n, kind="share")
+    if n > 1:
+        assert estimate.interval(level) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-0.4, 0.4), st.floats(1e-3, 0.05), st.integers(2, 300), LEVELS)
+def test_the_interval_of_a_difference_is_scipys_t_interval(value: float, stderr: float, n: int, level: float) -> None:
+    low, high = stats.t.interval(level, n - 1, loc=value, scale=stderr)
+    expected = (max(-1.0, low), min(1.0, high))
+    assert Estimate(value=value, stderr=stderr, num_units=n, kind="difference").interval(level) == pytest.approx(
+        expected
+    )
+    assert Estimate(value=value, stderr=stderr, num_units=n).interval(level) == pytest.approx((low, high))
+
+
+def test_clustered_rollouts_count_for_fewer_units() -> None:
+    free = Estimate(value=0.3, stderr=math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
+    clustered = Estimate(value=0.3, stderr=2 * math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
+    assert clustered == pytest.approx(proportion_confint(7.5, 25, method="wilson"))
+    assert clustered[0] < free[0] < free[1] < clustered[1]
+
+
+@pytest.mark.parametrize("stderr", [0.0, 1.9e-17, 5.7e-18])
+@pytest.mark.parametrize("kind", ["share", "difference"])
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_identical_units_never_give_certainty_not_even_after_rounding(value: float, kind: str, stderr: float) -> None:
+    low, high = Estimate(value=value, stderr=stderr, num_units=10, kind=kind).interval()
+    assert high - low > 0.2
+    assert low <= value <= high
+
+
+def test_no_success_among_n_units_leaves_wilsons_bound_open() -> None:
+    low, high = Estimate(value=0.0, stderr=0.0, num_units=20, kind="share").interval()
+    assert low == 0.0
+    assert high == pytest.approx(proportion_confint(0, 20, method="wilson")[1])
+    assert Estimate(value=0.0, stderr=0.0, num_units=20, kind="difference").interval() == pytest.approx((-high, high))
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "units"), [(math.nan, 0.1, 9), (0.5, math.nan, 9), (0.5, 0.1, 1), (0.5, 0.1, 0)]
+)
+def test_an_unknown_standard_error_gives_an_unknown_interval(value: float, stderr: float, units: int) -> None:
+    for kind in ("share", "difference", "mean"):
+        estimate = Estimate(value=value, stderr=stderr, num_units=units, kind=kind)
+        assert all(math.isnan(end) for end in estimate.interval())
+        assert estimate.as_json()["interval"] == [None, None]
+
+
+@settings(max_examples=100, deadline=None)
+@given(SHARES, st.floats(0.0, 0.5), st.integers(2, 500), LEVELS, st.sampled_from(["share", "difference"]))
+def test_an_interval_holds_its_value_within_its_range(
+    value: float, stderr: float, units: int, level: float, kind: str
+) -> None:
+    low, high = Estimate(value=value, stderr=stderr, num_units=units, kind=kind).interval(level)
+    assert (0.0 if kind == "share" else -1.0) <= low <= value + 1e-9
+    assert value - 1e-9 <= high <= 1.0
+
+
+def test_json_of_an_estimate_has_the_documented_keys_and_null_for_unknown() -> None:
+    shown = Estimate(value=0.25, stderr=math.nan, num_units=8, kind="share").as_json(0.8)
+    assert shown == {"value": 0.25, "stderr": None, "num_units": 8, "interval": [None, None], "level": 0.8}
+    assert [finite_or_none(x) for x in (1.5, math.inf, -math.inf, math.nan)] == [1.5, None, None, None]

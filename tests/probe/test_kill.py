@@ -1,0 +1,88 @@
+"""A probe killed at random instants and started again ends with the rollouts of an undisturbed one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from predictor.loop.init import init_study
+from predictor.store import Study
+
+KILLS = 10
+
+
+def small_study(path: Path) -> Path:
+    """The miniature's study with four hint configs, few examples and small shards."""
+    init_study(path, "miniature")
+    content = yaml.safe_load((path / "study.yaml").read_text())
+    content["model"]["engine"] = "transformers"
+    content["task"] |= {"eval_examples": 48, "train_examples": 96}
+    content["probe"] |= {"rollouts": 4, "shard_rollouts": 96, "consensus_examples": 32, "consensus_rollouts": 2}
+    keep = {"none", "rule", "half-right-copy", "own-failure"}
+    content["hints"] = [hint for hint in content["hints"] if hint["name"] in keep]
+    (path / "study.yaml").write_text(yaml.safe_dump(content))
+    return path
+
+
+def start(study: Path) -> subprocess.Popen[str]:
+    """`gapcast probe` as a process of its own."""
+    command = [sys.executable, "-c", "from predictor.cli import main; main()", "probe", str(study), "--json"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def finish(study: Path) -> None:
+    """Let a probe run to its end."""
+    process = start(study)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+
+def rollouts(study: Path) -> pd.DataFrame:
+    """What was sampled and how it was judged, in a fixed order."""
+    columns = ["arm", "example_id", "index", "text", "finish_reason", "correct", "seed", "prompt_hash"]
+    frame = Study(study).rollouts.read()[columns]
+    return frame.sort_values(columns[:3]).reset_index(drop=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_probe_killed_ten_times_ends_with_the_same_rollouts(tmp_path: Path) -> None:
+    calm, disturbed = small_study(tmp_path / "calm"), small_study(tmp_path / "disturbed")
+    finish(calm)
+    rng = np.random.default_rng(0)
+    seen = []
+    for _ in range(KILLS):
+        process = start(disturbed)
+        assert process.stderr is not None
+        # The first progress line says that sampling is about to begin; only then is an instant worth killing at.
+        while "student" not in process.stderr.readline() and process.poll() is None:
+            pass
+        time.sleep(float(rng.uniform(0.0, 0.6)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+        seen.append(len(rollouts(disturbed)))
+    finish(disturbed)
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2, "the kills must land while rollouts are being stored"
+    pd.testing.assert_frame_equal(rollouts(disturbed), rollouts(calm))
+    gaps = [(tmp_path / name / "gaps.jsonl").read_text() for name in ("calm", "disturbed")]
+    assert gap_numbers(gaps[0]) == gap_numbers(gaps[1])
+
+
+def gap_numbers(text: str) -> list[dict[str, object]]:
+    """The estimates without their time stamps."""
+    rows = pd.read_json(pd.io.common.StringIO(text), lines=True)
+    return rows.drop(columns=["provenance", "checksum"]).to_dict("records")
