@@ -20,6 +20,11 @@ from __future__ import annotations
 from typing import Any
 
 
+def printable(text: str) -> str:
+    """The text with control characters shown as escapes, so that no completion or file can drive a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 class GapcastError(Exception):
     """Base of every error a user can meet; carries the parts of its message and an exit code."""
 
@@ -30,9 +35,9 @@ class GapcastError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        """One sentence, then one line for each part that is known."""
+        """One sentence, then one line for each part that is known; what it quotes is made printable."""
         parts = (("where", self.where), ("found", self.found), ("expected", self.expected), ("do", self.fix))
-        return "\n".join([self.what, *(f"  {label}: {text}" for label, text in parts if text)])
+        return printable("\n".join([self.what, *(f"  {label}: {text}" for label, text in parts if text)]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Picklable in spite of keyword-only parts, because workers send errors across processes."""

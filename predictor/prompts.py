@@ -98,7 +98,9 @@ def hinted_conversation(example: Example, context: HintContext) -> tuple[Message
 
 def _refuse_tails(example: Example, context: HintContext, student: RenderedPrompt, teacher: RenderedPrompt) -> None:
     # With the hint after the question, the text before the generation header differs by design.
-    if context.placement == "after_question" and student.ids[-1] == teacher.ids[-1]:
+    _, found, header = teacher.text.rpartition(context.content.strip())
+    same_header = student.ids[-1] == teacher.ids[-1] and (not found or student.text.endswith(header))
+    if context.placement == "after_question" and same_header:
         return
     # A question shorter than the compared tail leaves the hint's own tokens in it.
     if len(student.ids) <= _TAIL:

@@ -25,7 +25,7 @@ from predictor.records import (
     RunSpec,
     RunState,
 )
-from predictor.records.costs import Budget, CostModel, CostObservation
+from predictor.records.costs import Budget, CostModel
 from predictor.store import RolloutRow, Study
 from predictor.tasks import load_examples
 
@@ -77,10 +77,9 @@ def contrast(value: float, stderr: float = 0.024) -> Estimate:
 
 
 def provenance(*, dirty: bool = False, time_utc: str = "2026-03-01T09:30:00.000000+00:00") -> Provenance:
-    versions = {"gapcast": "0.1.0", "numpy": "2.4.0"}
     return Provenance(
         time_utc=time_utc,
-        versions=versions,
+        versions={"gapcast": "0.1.0", "numpy": "2.4.0"},
         git_commit=COMMIT,
         git_dirty=dirty,
         config_key="c0ffee",
@@ -284,11 +283,6 @@ def _plan(study: Study, gaps: Sequence[GapEstimate], runs: Sequence[RunRecord]) 
     pairs = zip(forecasts, wanted, strict=True)
     candidates = [candidate_from_forecast(item, gap, run_spec(config, gap.hint)) for item, gap in pairs]
     spent = tuple(study.records("ledger", LedgerEntry))
-    observed = [
-        CostObservation(hint=run.spec.hint, num_steps=50, train_seconds=14.0, num_eval_rollouts=96, eval_seconds=4.0)
-        for run in runs
-        if run.state == "finished" and run.spec.fidelity == "full"
-    ]
     request = PlanRequest(
         candidates=tuple(candidates),
         config=config.plan,
@@ -298,7 +292,6 @@ def _plan(study: Study, gaps: Sequence[GapEstimate], runs: Sequence[RunRecord]) 
             seconds_per_step=0.25,
             eval_startup_seconds=1.0,
             seconds_per_eval_rollout=0.03,
-            observations=tuple(observed),
         ),
         seeds=config.training.seeds,
         num_eval_rollouts=96,

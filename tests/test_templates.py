@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).parents[1] / "predictor" / "templates"
 WITH_QUESTIONS = ("format-rules", "hidden-rules")
 RULE_TEXTS = {
     "one_word": "Answer with one word only: yes or no.",
-    "long_sentence": "Answer with one long sentence of at least twelve words.",
+    "long_sentence": "Answer with a long and complete sentence that explains why.",
 }
 # Words that carry no topic; two questions alike in all other words would be one fact asked twice.
 FUNCTION_WORDS = frozenset(

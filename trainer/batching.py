@@ -60,6 +60,7 @@ def pad(prompts: Sequence[Ids], completions: Sequence[Ids], device: torch.device
 
 def micro_batches(rows: Sequence[Row], size: int) -> list[list[Row]]:
     """The fewest groups of at most `size` rows, alike in length and in number; rows without tokens are left out."""
+    # Rows of like length share a batch, because at mixed lengths most of the work is padding.
     live = sorted((row for row in rows if row.completion_ids), key=lambda row: row.work, reverse=True)
     count = -(-len(live) // size)
     bounds = [len(live) * index // count for index in range(count + 1)] if count else []

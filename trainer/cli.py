@@ -70,6 +70,7 @@ def resume(run_dir: RunDir, *, as_json: Json = False) -> None:
     from trainer.config import RunFiles
 
     files = RunFiles(run_dir)
+    # metrics.jsonl appears before the first step, a checkpoint only after some.
     if not files.metrics.exists() and not files.result.exists():
         raise StudyError(
             "there is nothing to resume", where=str(run_dir), fix=f"start it with `gapcast-train run {run_dir}`"

@@ -42,6 +42,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
             for file in temporary.iterdir():
                 _sync(file)
             _sync(temporary)
+            # A directory cannot be renamed onto a full one; a kill in between is mended by going on from the state.
             if path.exists():
                 shutil.rmtree(path)
             temporary.rename(path)

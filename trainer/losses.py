@@ -109,6 +109,7 @@ def token_losses(student_NV: Tensor, teacher_NV: Tensor, objective: Objective) -
     Gradients flow into the student's log-probabilities only, and not through the choice of its top k.
     """
     support = objective.support
+    # With k at or above the vocabulary there is no tail, and an empty one would have no logarithm.
     if isinstance(support, StudentTopK) and support.k < student_NV.shape[-1]:
         ids_NK = student_NV.detach().topk(support.k, dim=-1).indices
         student_NK, teacher_NK = coarsen(student_NV, ids_NK), coarsen(teacher_NV, ids_NK)
@@ -125,6 +126,7 @@ def _diagnostics(student_NV: Tensor, teacher_NV: Tensor) -> Tensor:
     student_p_NV = student_NV.exp()
     student_N = -torch.linalg.vecdot(student_p_NV, student_NV)
     reverse_N = -torch.linalg.vecdot(student_p_NV, teacher_NV) - student_N
+    # These buffers are the peak of memory: the student's goes before the teacher's is made.
     del student_p_NV
     teacher_p_NV = teacher_NV.exp()
     teacher_N = -torch.linalg.vecdot(teacher_p_NV, teacher_NV)

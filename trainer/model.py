@@ -29,6 +29,7 @@ class LanguageModel:
         Rows are padded on the right, where causal attention never looks, so no mask is needed and every token has
         the position that it has when the row stands alone.
         """
+        # Without position_ids transformers counts from 0 itself; given ones it would search for packed sequences.
         hidden_BTH = self.network.base_model(input_ids=batch.ids_BT, use_cache=False).last_hidden_state
         hidden_NH: Tensor = hidden_BTH.flatten(0, 1).index_select(0, batch.live_N)
         return hidden_NH

@@ -31,6 +31,7 @@ class Optimizer:
     def __init__(self, model: LanguageModel, config: OptimizerConfig) -> None:
         self._weights = model.parameters
         self._clip_norm = config.clip_norm
+        # Fused: one pass over weights and moments, without temporaries of the model's size.
         self._adamw = torch.optim.AdamW(
             self._weights.values(), lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True
         )

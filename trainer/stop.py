@@ -53,5 +53,6 @@ class StopRequest:
 
     def _ask(self, signum: int, _frame: FrameType | None) -> None:
         self._signum = signum
+        # Whoever asks twice does not want to wait for the step.
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)

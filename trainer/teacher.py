@@ -26,4 +26,5 @@ def follow(teacher: LanguageModel, student: LanguageModel, config: Teacher) -> N
     """
     if not isinstance(config, EmaTeacher):
         return
+    # One call for all weights: on small models a loop over names costs more than the arithmetic.
     torch._foreach_lerp_(list(teacher.parameters.values()), list(student.parameters.values()), config.rate)

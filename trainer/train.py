@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -52,13 +52,12 @@ class Learner:
     optimizer: Optimizer
     sampler: Sampler
     base_fingerprint: str
-    objective: Objective = field(init=False)
 
-    def __post_init__(self) -> None:
-        """The loss compares both policies at the temperature that the rollouts are sampled at."""
+    @property
+    def objective(self) -> Objective:
+        """The configured divergence, at the temperature that the rollouts are sampled at."""
         training = self.config.training
-        objective = Objective(training.divergence, training.support, self.config.sampling.temperature)
-        object.__setattr__(self, "objective", objective)
+        return Objective(training.divergence, training.support, self.config.sampling.temperature)
 
     def precision(self) -> AbstractContextManager[object]:
         """Autocast as configured, where the hardware has it; weights, gradients and optimiser state stay float32."""
@@ -72,6 +71,7 @@ def load_learner(config: RunConfig, root: Path) -> Learner:
     model_dir = root / config.model_dir
     train = load_examples(config.task, root / config.task_dir).train
     student = load_model(model_dir)
+    # The engine holds the student itself, so every step samples from the weights as they are then.
     engine = TransformersEngine.from_model(student.network, load_tokenizer(model_dir))
     return Learner(
         config=config,
@@ -165,6 +165,7 @@ class _Run:
                 if stop.asked or (step + 1) % every == 0 or step + 1 == num_steps:
                     self._save()
         export_model(self._files.checkpoint, self._learner.student, self._files.root / self._config.model_dir)
+        # Last of all files, because its presence is what makes a run finished.
         result = self._result()
         write_atomically(self._files.result, result.model_dump_json(indent=2) + "\n")
         remove_states(self._files.state)
@@ -193,6 +194,7 @@ class _Run:
         if isinstance(self._config.training.teacher, EmaTeacher):
             tensors["teacher"] = learner.teacher.parameters
         identity = {"step": len(self._log.steps), "seconds": self._seconds(), **self._identity()}
+        # Lines first: a checkpoint must not count on lines that a power failure could still take.
         self._log.sync()
         save_state(self._files.state, ResumeState.model_validate(identity), tensors)
 

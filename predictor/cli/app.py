@@ -39,17 +39,17 @@ def init(study: StudyDir, *, template: str = "miniature", json: Json = False) ->
     template
         miniature, format-rules or hidden-rules.
     """
-    from predictor.cli import commands
+    from predictor.cli import files
 
-    return commands.init(study, template, as_json=json)
+    return files.init(study, template, as_json=json)
 
 
 @app.command
 def probe(study: StudyDir, *, json: Json = False, dry_run: DryRun = False) -> int:
     """Measure the gap of every hint config and its controls; a second call goes on where the first stopped."""
-    from predictor.cli import commands
+    from predictor.cli import commands, files
 
-    return commands.preview(study, as_json=json) if dry_run else commands.probe(study, as_json=json)
+    return files.preview(study, as_json=json) if dry_run else commands.probe(study, as_json=json)
 
 
 @app.command
@@ -118,10 +118,10 @@ def launch(
     outside_budget
         With --hint or --all: spend beyond the budget's cap; the ledger still shows it.
     """
-    from predictor.cli import commands
+    from predictor.cli import commands, files
 
     if dry_run:
-        return commands.preview(study, as_json=json)
+        return files.preview(study, as_json=json)
     chosen = commands.Chosen(hint, all_hints=all_hints, outside_budget=outside_budget)
     return commands.launch(study, chosen, as_json=json)
 
@@ -169,28 +169,66 @@ def fit(
 @app.command
 def run(study: StudyDir, *, json: Json = False, dry_run: DryRun = False) -> int:
     """Do the whole loop: probe, forecast, plan, train, record, refit, replan, until budget or candidates end."""
-    from predictor.cli import commands
+    from predictor.cli import commands, files
 
-    return commands.preview(study, as_json=json) if dry_run else commands.run(study, as_json=json)
+    return files.preview(study, as_json=json) if dry_run else commands.run(study, as_json=json)
 
 
 @app.command
 def regrade(study: StudyDir, *, json: Json = False) -> int:
     """Judge the stored rollouts again with the study's present checker; generates nothing."""
-    from predictor.cli import commands
+    from predictor.cli import files
 
-    return commands.regrade(study, as_json=json)
+    return files.regrade(study, as_json=json)
+
+
+@app.command(name="import")
+def import_rows(
+    study: StudyDir, file: Path, *, kind: Literal["rows", "trl", "verl", "wandb"] = "rows", json: Json = False
+) -> int:
+    """Import (gap, improvement) rows of runs trained elsewhere; importing twice counts nothing twice.
+
+    Parameters
+    ----------
+    file
+        A CSV, JSONL or Parquet table of runs, or the log of one run.
+    kind
+        rows for a table; trl, verl or wandb for the log of one run (with FILE.facts.yaml beside it).
+    """
+    from predictor.cli import files
+
+    return files.import_rows(study, file, kind, as_json=json)
 
 
 @app.command
-def report(study: StudyDir, *, output: Path | None = None, json: Json = False) -> int:
+def export(study: StudyDir, run: str, *, target: Literal["trl", "verl"] | None = None, json: Json = False) -> int:
+    """Print a TRL or verl configuration that trains a chosen run or hint config elsewhere.
+
+    Parameters
+    ----------
+    run
+        Key of a run, or name of a hint config.
+    target
+        trl, or verl for feedback on the student's own attempts; chosen by the hint when not given.
+    """
+    from predictor.cli import files
+
+    return files.export(study, run, target, as_json=json)
+
+
+@app.command
+def report(
+    study: StudyDir, *, output: Path | None = None, figures: Path | None = None, json: Json = False
+) -> int:
     """Write one self-contained HTML page with figures and tables.
 
     Parameters
     ----------
     output
         The file; report.html in the study when not given.
+    figures
+        A directory for the figures as SVG files of their own.
     """
-    from predictor.cli import commands
+    from predictor.cli import files
 
-    return commands.report(study, output, as_json=json)
+    return files.report(study, output, figures, as_json=json)

@@ -34,32 +34,6 @@ class Chosen:
         return bool(self.hints) or self.all_hints
 
 
-def init(study: Path, template: str, *, as_json: bool) -> int:
-    """Create a study and say what comes next."""
-    from predictor.loop.init import init_study
-
-    written = init_study(study, template)
-    if as_json:
-        show.print_json({"study": str(study), "template": template, "files": [path.name for path in written]})
-    else:
-        show.say(f"{study}: {', '.join(path.name for path in written)}")
-        show.say(f"next: gapcast probe {study} --dry-run")
-    return DONE
-
-
-def preview(study: Path, *, as_json: bool) -> int:
-    """--dry-run."""
-    from predictor.cli.preview import preview as build_preview
-    from predictor.cli.preview import print_preview
-
-    content = build_preview(study)
-    if as_json:
-        show.print_json(content)
-    else:
-        print_preview(content)
-    return DONE
-
-
 def probe(study: Path, *, as_json: bool) -> int:
     """Measure, print the gap table, and refuse trust when too much is truncated or undecided."""
     from predictor.loop.stages import probe_study
@@ -193,36 +167,6 @@ def run(study: Path, *, as_json: bool) -> int:
         return ended if ended != DONE else _trust(session)
 
 
-def regrade(study: Path, *, as_json: bool) -> int:
-    """Judge stored rollouts again."""
-    from predictor.loop.regrade import regrade as judge_again
-    from predictor.store import Study
-
-    opened_study = Study(study)
-    level = opened_study.config.probe.confidence
-    with opened_study.locked():
-        done = judge_again(opened_study)
-    if as_json:
-        show.print_json(done.result.as_json(level) | {"num_changed": done.num_changed})
-    else:
-        show.say(f"{done.num_rollouts} rollouts judged again, {done.num_changed} verdicts changed")
-        show.print_table("Gaps", show.GAP_COLUMNS, show.gap_rows(done.result.hints, level))
-    return DONE
-
-
-def report(study: Path, output: Path | None, *, as_json: bool) -> int:
-    """Write the HTML page."""
-    from predictor.report import build_report
-    from predictor.store import Study
-
-    page = build_report(Study(study), output or study / "report.html")
-    if as_json:
-        show.print_json({"report": str(page)})
-    else:
-        show.say(str(page))
-    return DONE
-
-
 @contextmanager
 def opened(study: Path) -> Iterator[Session]:
     """A session with progress on standard error; the engine says why it was chosen when it is first used."""
@@ -282,7 +226,7 @@ def _budget(session: Session) -> dict[str, float]:
 
 
 def _json(record: RunRecord) -> dict[str, object]:
-    return show.nulls(record.model_dump(mode="json"))
+    return dict(show.nulls(record.model_dump(mode="json")))
 
 
 def _changed(law: LawConfig, changes: dict[str, str | None]) -> LawConfig:

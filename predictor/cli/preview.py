@@ -37,7 +37,7 @@ def preview(path: Path) -> dict[str, Any]:
 
 
 def mark_hint(context: HintContext) -> HintContext:
-    """The same context with ⟦ before and ⟧ after what only the teacher is shown; rendered, it marks exactly the hint."""
+    """The same context with ⟦ and ⟧ around what only the teacher is shown; rendered, it marks exactly the hint."""
     if context.placement != "turns":
         return replace(context, content=f"{_OPEN}{context.content}{_CLOSE}")
     first, *middle, last = context.turns

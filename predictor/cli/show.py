@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from predictor.errors import printable
 from predictor.records import Estimate, GapEstimate
-
 
 _PLAIN_WIDTH = 170
 """Columns of a table that is not written to a terminal."""
@@ -36,11 +36,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     console.print(table)
-
-
-def printable(text: str) -> str:
-    """The text with control characters shown as escapes, so that no completion can drive a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def signed(estimate: Estimate | None, level: float = 0.95) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from predictor.engines.model_files import check_weights
-from predictor.errors import ModelError
+from predictor.errors import EngineError, ModelError
 
 DtypeName = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -66,6 +66,20 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """A GPU that runs out of memory inside becomes an EngineError that says what to lower."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise EngineError(
+            "the GPU ran out of memory",
+            where="transformers engine",
+            found=str(error).strip().splitlines()[0],
+            fix="free the card of other programs, lower sampling.max_tokens, or use a smaller model.dtype",
+        ) from error
 
 
 def _refused(model_dir: Path, found: str) -> ModelError:

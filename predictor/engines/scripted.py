@@ -6,8 +6,10 @@ probability each whole completion is given. Every accuracy of a study on it is t
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,7 @@ from predictor.records import Mean, Record, SamplingConfig
 TABLE_FILE: Final = "scripted.json"
 _MASS_TOLERANCE = 1e-9
 _ITERATIONS = 500
+_MOST_NODES = 100_000
 
 Law = Callable[[Ids, Ids], Mapping[int, float]]
 """Next-token probabilities by token id, given the prompt's and the completion's ids so far."""
@@ -129,6 +132,17 @@ class TableLaw:
         return self._rule_by_prompt[prompt_ids]
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A next-token distribution, ready to be drawn from."""
+
+    support: Ids
+    cumulative: tuple[float, ...]
+    """Running sum of the sampling probabilities."""
+    logprobs: tuple[float, ...]
+    """Raw log-probabilities."""
+
+
 class ScriptedEngine:
     """Samples exactly from a next-token law; log-probabilities are the law's own."""
 
@@ -140,6 +154,7 @@ class ScriptedEngine:
         self.law: Law = TableLaw(law, self.tokenizer) if isinstance(law, ScriptedTable) else law
         self.reason = "a scripted law, for tests and dry runs"
         self.max_model_len = max_model_len
+        self._nodes: dict[tuple[tuple[Ids, ...], Ids, float, float, Mean], _Node] = {}
 
     def generate(
         self, requests: Sequence[Request], sampling: SamplingConfig, on_done: OnDone | None = None
@@ -182,6 +197,7 @@ class ScriptedEngine:
         rule = table.rules[0]
         prompt = tuple(self.tokenizer.encode("".join(rule.contains) or "?"))
         before, self.law = self.law, served
+        self._nodes.clear()
         for text, probability in rule.completions.items():
             ids = (*self.tokenizer.encode(text), self.tokenizer.eos_token_id)
             found = math.exp(math.fsum(self.score([ScoreRequest(prompt, ids)])[0]))
@@ -195,23 +211,36 @@ class ScriptedEngine:
     def _sample(
         self, prompts: tuple[Ids, ...], seed: tuple[int, int], sampling: SamplingConfig, mean: Mean
     ) -> Completion:
-        noise = uniforms(*seed, sampling.max_tokens)
-        ids: list[int] = []
+        ids: Ids = ()
         logprobs: list[float] = []
-        for uniform in noise:
-            laws = [self.law(prompt, tuple(ids)) for prompt in prompts]
-            support = sorted({token for law in laws for token in law})
-            raw_MV = np.array([[law.get(token, 0.0) for token in support] for law in laws])
-            raw_V = mean_probs(raw_MV, mean)
-            policy_V = raw_V
-            if sampling.temperature not in (0.0, 1.0):
-                policy_V = mean_probs(_cooled(raw_MV, sampling.temperature), mean)
-            choice = _draw(policy_V, float(uniform), sampling)
-            ids.append(support[choice])
-            logprobs.append(_log(float(raw_V[choice])))
+        for uniform in uniforms(*seed, sampling.max_tokens).tolist():
+            node = self._node(prompts, ids, sampling, mean)
+            choice = bisect.bisect_right(node.cumulative, uniform * node.cumulative[-1])
+            choice = min(choice, len(node.support) - 1)
+            ids = (*ids, node.support[choice])
+            logprobs.append(node.logprobs[choice])
             if ids[-1] == self.tokenizer.eos_token_id:
-                return Completion(tuple(ids), tuple(logprobs), "stop")
-        return Completion(tuple(ids), tuple(logprobs), "length")
+                return Completion(ids, tuple(logprobs), "stop")
+        return Completion(ids, tuple(logprobs), "length")
+
+    def _node(self, prompts: tuple[Ids, ...], prefix: Ids, sampling: SamplingConfig, mean: Mean) -> _Node:
+        """The mean policy after a prefix; remembered, because thousands of samples share their first tokens."""
+        key = (prompts, prefix, sampling.temperature, sampling.top_p, mean)
+        if key not in self._nodes:
+            if len(self._nodes) >= _MOST_NODES:
+                self._nodes.clear()
+            self._nodes[key] = _node([self.law(prompt, prefix) for prompt in prompts], sampling, mean)
+        return self._nodes[key]
+
+
+def _node(laws: Sequence[Mapping[int, float]], sampling: SamplingConfig, mean: Mean) -> _Node:
+    support = sorted({token for law in laws for token in law})
+    raw_MV = np.array([[law.get(token, 0.0) for token in support] for law in laws])
+    raw_V = policy_V = mean_probs(raw_MV, mean)
+    if sampling.temperature not in (0.0, 1.0):
+        policy_V = mean_probs(_cooled(raw_MV, sampling.temperature), mean)
+    cumulative = np.cumsum(_filtered(policy_V, sampling)).tolist()
+    return _Node(tuple(support), tuple(cumulative), tuple(_log(probability) for probability in raw_V.tolist()))
 
 
 def mean_probs(probs_MV: Floats, mean: Mean, *, alpha: float = 0.5) -> Floats:
@@ -242,15 +271,14 @@ def _cooled(probs_MV: Floats, temperature: float) -> Floats:
     return cooled_MV
 
 
-def _draw(probs_V: Floats, uniform: float, sampling: SamplingConfig) -> int:
-    if sampling.temperature == 0.0:
-        return int(probs_V.argmax())
+def _filtered(probs_V: Floats, sampling: SamplingConfig) -> Floats:
+    """The nucleus at `top_p`, or the mode alone at temperature 0; everything else is 0, nothing is renormalised."""
     order_V = np.argsort(-probs_V, kind="stable")
     before_V = np.cumsum(probs_V[order_V]) - probs_V[order_V]
+    dropped_V = order_V[1:] if sampling.temperature == 0.0 else order_V[before_V >= sampling.top_p]
     kept_V = probs_V.copy()
-    kept_V[order_V[before_V >= sampling.top_p]] = 0.0
-    total_V = np.cumsum(kept_V)
-    return min(int(np.searchsorted(total_V, uniform * total_V[-1], side="right")), len(total_V) - 1)
+    kept_V[dropped_V] = 0.0
+    return kept_V
 
 
 def _log(probability: float) -> float:

@@ -21,14 +21,15 @@ from predictor.engines.base import (
 from predictor.engines.batches import limits_for, plan_batches
 from predictor.engines.canary import canary_request, plain_scores, prove_update
 from predictor.engines.decoding import Policy, Row, decode_batch
-from predictor.engines.loading import DtypeName, default_device, evaluating, load_model, resolve_dtype
+from predictor.engines.loading import DtypeName, default_device, evaluating, load_model, resolve_dtype, within_memory
 from predictor.engines.model_files import context_length, eos_ids, load_tokenizer
 from predictor.engines.scoring import score_all
 from predictor.errors import EngineError
 from predictor.records import Mean, SamplingConfig
 
-# Mean absolute difference in nats between cached and uncached forward passes of the same weights.
-CANARY_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}
+# Mean absolute difference in nats between cached and uncached forward passes of the same weights. In bfloat16 SmolLM2
+# shows 0.07 on the canary, whose random tokens have log-probabilities near -14.
+CANARY_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
 
 
 class TransformersEngine:
@@ -83,7 +84,7 @@ class TransformersEngine:
 
     def _decode(self, rows: Sequence[Row], owners: Sequence[int], policy: Policy, found: _Gathering) -> None:
         sizes = [row.size(policy.sampling.max_tokens) for row in rows]
-        with evaluating(self.model):
+        with evaluating(self.model), within_memory():
             for batch in plan_batches(sizes, limits_for(self.model)):
                 completions = decode_batch(self.model, [rows[index] for index in batch], policy)
                 for index, completion in zip(batch, completions, strict=True):
@@ -92,7 +93,7 @@ class TransformersEngine:
     def score(self, requests: Sequence[ScoreRequest]) -> list[tuple[float, ...]]:
         """Raw log-probability of every completion token; logits are in memory for a bounded block only."""
         check_scores(requests, self.max_model_len)
-        with evaluating(self.model):
+        with evaluating(self.model), within_memory():
             return score_all(self.model, requests, limits_for(self.model))
 
     def update_weights(self, model_dir: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
 from predictor.law.lines import MIN_GAPS, Lines
 from predictor.records import FamilyLaw, LawGuard, LawPoint, LawSpec
@@ -16,6 +18,9 @@ SATURATED = 0.95
 _RELIABLE = 0.8
 _FEW_FAMILIES = 6
 _CONSTANT = 1e-9
+_FEW_CONFIGS = 6
+# The published laws explain 95 % and more; below this, hint configs with equal gaps end far apart.
+_WEAK = 0.7
 
 
 def fit_guards(points: Sequence[LawPoint], lines: Lines, spec: LawSpec) -> list[LawGuard]:
@@ -47,6 +52,7 @@ def _family_guards(law: FamilyLaw, points: Sequence[LawPoint], spec: LawSpec) ->
         guards.append(_guard("few_gaps", text, severity, [law.family]))
     if len(points) == 2:
         guards.append(_guard("two_points", f"family {law.family} has two points", severity, [law.family]))
+    guards += _size_guards(law)
     improvements = [point.y for point in points]
     if len(points) > 1 and max(improvements) - min(improvements) <= _CONSTANT:
         text = f"every run of family {law.family} improved by {improvements[0]:+.3f}; R2 is undefined"
@@ -56,6 +62,19 @@ def _family_guards(law: FamilyLaw, points: Sequence[LawPoint], spec: LawSpec) ->
         text = f"student accuracy is at least {SATURATED:.0%}: nothing is left to gain"
         guards.append(_guard("saturated_student", text, "doubt", saturated))
     return guards + _noise_guards(law, points)
+
+
+def _size_guards(law: FamilyLaw) -> list[LawGuard]:
+    """What a high or low R2 hides: the width of a new run's interval, and that something beside the gap decides."""
+    guards = []
+    half = float(stdtrit(law.df, 0.975)) * math.sqrt(law.residual_var * (1.0 + 1.0 / law.num_configs) + law.seed_var)
+    if MIN_GAPS <= law.num_configs < _FEW_CONFIGS and math.isfinite(half):
+        text = f"{law.num_configs} hint configs leave a 95 % interval of ± {half:.3f} for a new run at the mean gap"
+        guards.append(_guard("few_configs", text, "note", [law.family]))
+    if law.num_configs > MIN_GAPS and law.r2 < _WEAK:
+        text = f"the gap explains {max(law.r2, 0.0):.0%} of how hint configs of family {law.family} differ"
+        guards.append(_guard("weak_fit", text, "note", [law.family]))
+    return guards
 
 
 def _noise_guards(law: FamilyLaw, points: Sequence[LawPoint]) -> list[LawGuard]:

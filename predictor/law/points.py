@@ -217,18 +217,23 @@ def _point(rows: Sequence[_Row], *, several_models: bool) -> LawPoint:
         y_stderr=math.sqrt(math.fsum(row.y.stderr**2 for row in rows) / count),
         y_units=first.y.num_units,
         student=student.value,
-        baseline_var=_baseline_variance(first.gap, first.x),
+        baseline_var=_baseline_variance(first),
         baseline_id=first.record.baseline_id,
         run_keys=tuple(row.record.spec.key for row in rows),
         predictor=first.predictor,
     )
 
 
-def _baseline_variance(gap: GapEstimate, x: Estimate) -> float:
-    """The student's part of the gap's variance, in proportion to the two arms' own variances."""
-    student, teacher = gap.student.stderr**2, gap.teacher.stderr**2
+def _baseline_variance(row: _Row) -> float:
+    """The student's part of the gap's variance, in proportion to the two arms' own variances.
+
+    A net gap has no student in it, and a consensus gap has one of its own that the improvement does not share.
+    """
+    if row.predictor in ("net_gap", "consensus_gap"):
+        return 0.0
+    student, teacher = row.gap.student.stderr**2, row.gap.teacher.stderr**2
     share = student / (student + teacher) if student + teacher > 0.0 else 0.5
-    return share * x.stderr**2
+    return share * row.x.stderr**2
 
 
 def _names(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class PlantedLaw:
     """Standard error of every measured improvement."""
     num_units: int = 128
     saturating: bool = False
-    """Whether the true improvement stops at 1 - student."""
+    """Whether the improvement stays within what is possible: -student to 1 - student."""
     family: str = "planted"
 
     def records(
@@ -43,24 +44,29 @@ class PlantedLaw:
     ) -> list[RunRecord]:
         """One record for each true gap and training seed; the gap is measured once for each hint config.
 
-        With `remeasured` each hint config's baseline is measured anew: half of its probe variance is the student's,
-        and the same error enters gap and improvement.
+        Gap = T - S and improvement = P - S; the student's error S is drawn once, or `remeasured` for each hint config.
         """
         rng = np.random.default_rng(derive_seed("planted", self.family, seed))
+        student, teacher, trained = self.arm_stderrs
+        shared = student * rng.standard_normal()
         found: list[RunRecord] = []
         for index, gap in enumerate(gaps):
             true = self.intercept + self.slope * gap + self.config_sd * rng.standard_normal()
-            error = self.probe_stderr * rng.standard_normal(2) / np.sqrt(2.0)
-            measured = (
-                gap + error[0] + (error[1] if remeasured else self.probe_stderr * rng.standard_normal() / np.sqrt(2.0))
-            )
+            error = student * rng.standard_normal() if remeasured else shared
+            measured = gap + teacher * rng.standard_normal() - error
             for run in range(seeds):
-                outcome = true + self.seed_sd * rng.standard_normal()
-                outcome += self.eval_stderr * rng.standard_normal() + (error[1] if remeasured else 0.0)
+                outcome = true + self.seed_sd * rng.standard_normal() + trained * rng.standard_normal() - error
                 if self.saturating:
-                    outcome = min(outcome, 1.0 - self.student)
+                    outcome = max(min(outcome, 1.0 - self.student), -self.student)
                 found.append(self.record(f"hint{index:05d}", float(measured), float(outcome), seed=run))
         return found
+
+    @property
+    def arm_stderrs(self) -> tuple[float, float, float]:
+        """Standard errors of student, self-teacher and trained student that give those of gap and improvement."""
+        student = min(self.probe_stderr / math.sqrt(2.0), self.eval_stderr)
+        teacher = math.sqrt(self.probe_stderr**2 - student**2)
+        return student, teacher, math.sqrt(self.eval_stderr**2 - student**2)
 
     def record(self, hint: str, gap: float, improvement: float, *, seed: int = 0) -> RunRecord:
         """A finished run with these measured numbers."""
@@ -74,13 +80,13 @@ class PlantedLaw:
             seed=seed,
             config_key=hint,
         )
-        student = self._share(self.student)
+        student = self._share(self.student, self.arm_stderrs[0])
         return RunRecord(
             spec=spec,
             state="finished",
             gap=self.gap(hint, gap),
             before=student,
-            after=self._share(self.student + improvement),
+            after=self._share(self.student + improvement, self.arm_stderrs[2]),
             improvement=self._difference(improvement, self.eval_stderr),
             baseline_id=f"{self.family}-baseline",
             decoding="planted",
@@ -96,8 +102,8 @@ class PlantedLaw:
             task="planted-task",
             hint=hint,
             kind="static",
-            student=self._share(self.student),
-            teacher=self._share(self.student + gap),
+            student=self._share(self.student, self.arm_stderrs[0]),
+            teacher=self._share(self.student + gap, self.arm_stderrs[1]),
             gap=self._difference(gap, self.probe_stderr),
             consensus_gap=None if consensus_gap is None else self._difference(consensus_gap, self.probe_stderr),
             num_rollouts=8 * self.num_units,
@@ -106,8 +112,8 @@ class PlantedLaw:
             provenance=_PROVENANCE,
         )
 
-    def _share(self, value: float) -> Estimate:
-        return Estimate(value=value, stderr=0.0, num_units=self.num_units, kind="share")
+    def _share(self, value: float, stderr: float) -> Estimate:
+        return Estimate(value=value, stderr=stderr, num_units=self.num_units, kind="share")
 
     def _difference(self, value: float, stderr: float) -> Estimate:
         return Estimate(value=value, stderr=stderr, num_units=self.num_units, kind="difference")

@@ -108,5 +108,6 @@ def tabulate(points: Sequence[LawPoint], num_terms: int) -> PointTable:
         y_var_N=np.array([point.y_stderr for point in points], dtype=np.float64) ** 2,
         baseline_var_N=np.array([point.baseline_var for point in points], dtype=np.float64),
         units_N=np.array([point.y_units for point in points], dtype=np.float64),
-        ceiling_N=1.0 - np.array([point.student for point in points], dtype=np.float64),
+        # An improvement never exceeds 1, which is all that is known where the student's accuracy is not.
+        ceiling_N=1.0 - np.nan_to_num(np.array([point.student for point in points], dtype=np.float64), nan=0.0),
     )

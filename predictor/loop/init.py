@@ -44,9 +44,13 @@ def _strangers(path: Path, source: Traversable) -> list[str]:
         return []
     if not path.is_dir():
         return ["a file"]
-    unfinished = {entry.name for entry in source.iterdir() if entry.name != STUDY_FILE}
-    names = sorted(entry.name for entry in path.iterdir())
-    return [name for name in names if name not in unfinished and not is_unfinished(name)]
+    ours = {entry.name: entry.read_bytes() for entry in source.iterdir() if entry.is_file()}
+    found = sorted(entry for entry in path.iterdir() if not is_unfinished(entry.name))
+    return [entry.name for entry in found if entry.name == STUDY_FILE or not _is_copy(entry, ours.get(entry.name))]
+
+
+def _is_copy(entry: Path, content: bytes | None) -> bool:
+    return content is not None and entry.is_file() and entry.read_bytes() == content
 
 
 def _templates() -> Traversable:

@@ -8,11 +8,8 @@ from predictor.errors import StudyError
 from predictor.launch import RunRequest, calibrated, run_config
 from predictor.loop.session import Session
 from predictor.planner import (
-    PilotPrior,
     PlanRequest,
     candidate_from_forecast,
-    pilot_pairs,
-    update_with_pilot,
 )
 from predictor.probe import Pace
 from predictor.records import (
@@ -36,10 +33,8 @@ def plan_request(
     config = session.config.plan
     if pilot_steps is not None:
         config = config.model_copy(update={"pilot_steps": pilot_steps})
-    candidates = [_candidate(session, fitted, forecast) for forecast in frozen.forecasts]
-    steps = config.pilot_steps or default_pilot_steps(session)
     return PlanRequest(
-        candidates=tuple(_with_pilot(session, candidate, steps) for candidate in candidates),
+        candidates=tuple(_candidate(session, fitted, f) for f in frozen.forecasts if f.fidelity == "full"),
         config=config,
         budget=study_budget(session),
         costs=cost_model(session),
@@ -98,17 +93,6 @@ def _candidate(session: Session, fitted: LawFit, forecast: Forecast) -> Candidat
 def default_pilot_steps(session: Session) -> int:
     """Steps of a pilot where the study says nothing: a fifth of the full run's, at least one."""
     return math.ceil(session.config.training.num_steps / 5)
-
-
-def _with_pilot(session: Session, candidate: Candidate, steps: int) -> Candidate:
-    """The candidate's forecast after its finished pilot; unchanged without one."""
-    wanted = candidate.spec.model_copy(update={"fidelity": "pilot", "num_steps": steps})
-    for run in session.runs:
-        same = run.spec == wanted.model_copy(update={"seed": run.spec.seed})
-        if same and run.state == "finished" and run.improvement is not None:
-            pairs = pilot_pairs(session.runs, candidate.spec, pilot_steps=steps)
-            return update_with_pilot(candidate, run.improvement, PilotPrior().updated(pairs))
-    return candidate
 
 
 def _observation(session: Session, run: RunRecord) -> CostObservation:

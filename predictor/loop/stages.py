@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from predictor.config import LawConfig
 from predictor.errors import StudyError
 from predictor.forecast import forecast as forecast_improvements
-from predictor.forecast import freeze, score
+from predictor.forecast import forecast_of_pilot, freeze, pilot_ratio, score, with_pilot
 from predictor.launch import RunRequest, launch_run, metered, run_config
 from predictor.law import LinearLaw
-from predictor.loop.planning import plan_request
+from predictor.loop.planning import default_pilot_steps, plan_request
 from predictor.loop.session import Session
 from predictor.planner import PilotPrior, make_plan, pilot_pairs, pilots
 from predictor.probe import ProbeResult
 from predictor.records import (
+    Forecast,
     ForecastScore,
     FrozenForecast,
     LawFit,
@@ -58,12 +59,20 @@ def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenFo
         fitted, gaps, threshold=session.config.plan.threshold, num_steps=session.config.training.num_steps
     )
     frozen = freeze(
-        forecasts,
+        _after_pilots(session, forecasts),
         inputs={"gaps": gaps, "runs": session.runs, "law": fitted.spec, "study": session.config},
         provenance=current_provenance(config_key=session.config.key),
     )
     session.study.append("forecasts", frozen)
     return fitted, frozen
+
+
+def _after_pilots(session: Session, forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
+    """The forecasts, each combined with its hint config's latest finished pilot where there is one."""
+    done = [run for run in session.runs if run.spec.fidelity == "pilot" and run.state == "finished"]
+    latest = {run.spec.hint: run for run in done}
+    ratio = pilot_ratio(session.runs)
+    return tuple(with_pilot(f, latest[f.hint], ratio) if f.hint in latest else f for f in forecasts)
 
 
 def plan_runs(session: Session, law: LawConfig) -> tuple[FrozenForecast, Plan]:
@@ -79,12 +88,19 @@ def choose_pilots(session: Session, law: LawConfig, steps: int | None) -> tuple[
     fitted, frozen = freeze_forecasts(session, law)
     request = plan_request(session, fitted, frozen, pilot_steps=steps)
     first = request.candidates[0].spec
-    pairs = pilot_pairs(session.runs, first, pilot_steps=request.pilot_steps)
+    pairs = pilot_pairs(session.runs, first, pilot_steps=request.config.pilot_steps or default_pilot_steps(session))
     chosen = pilots(request, PilotPrior().updated(pairs), rule="undecided")
-    for run in chosen:
-        if run.forecast is not None:
-            session.study.append("pilot_forecasts", run.forecast)
+    _freeze_pilots(session, frozen, [run.hint for run in chosen])
     return chosen
+
+
+def _freeze_pilots(session: Session, frozen: FrozenForecast, hints: Sequence[str]) -> None:
+    """A pilot is forecast first, like a full run: freeze what each is expected to measure."""
+    ratio = pilot_ratio(session.runs)
+    expected = [forecast_of_pilot(f, ratio) for f in frozen.forecasts if f.hint in hints]
+    if expected:
+        provenance = current_provenance(config_key=session.config.key)
+        session.study.append("forecasts", freeze(expected, inputs={"full": frozen}, provenance=provenance))
 
 
 def config_of(session: Session, run: PlannedRun) -> RunConfig:
@@ -107,4 +123,4 @@ def launch_planned(session: Session, run: PlannedRun) -> RunRecord:
 def score_forecasts(session: Session) -> ForecastScore:
     """Frozen forecasts beside what happened."""
     frozen = session.study.records("forecasts", FrozenForecast)
-    return score(frozen, [run for run in session.runs if run.spec.fidelity == "full"])
+    return score(frozen, session.runs)

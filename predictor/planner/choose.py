@@ -95,6 +95,7 @@ def _problem(now: Situation, labels: Sequence[tuple[Candidate, int]], costs_N: F
     return Problem(
         values_ND=values_ND,
         hints_N=hints_N,
+        # One group pools all runs for the best; a group for each hint config counts each of them once.
         groups_N=np.zeros_like(hints_N) if pooled else hints_N,
         base_GD=base_GD,
         costs_N=costs_N,
@@ -117,6 +118,7 @@ def _picks(now: Situation, solution: Solution, labels: Sequence[tuple[Candidate,
 def _by_probability(now: Situation, labels: Sequence[tuple[Candidate, int]], costs_N: Floats, budget: float) -> Choice:
     """One pass over all runs, by seed and then by probability per cost, taking each that still fits."""
     chance = {candidate.hint: probability(now, candidate) for candidate, _ in labels}
+    # Second seeds wait until every hint config has its first: a config pays once, however many seeds it has.
     already = {candidate.hint: started(now, candidate) for candidate in now.asked.candidates}
     worth = sum(probability(now, c) for c in now.asked.candidates if already[c.hint])
     ranked: list[tuple[int, float, int]] = []

@@ -31,6 +31,7 @@ def run_draws(candidate: Candidate, seed: int, now: Situation) -> Floats:
     error_D += seed_sd * normals(num, start, candidate.hint, "seed", seed)
     for index, loading in enumerate(candidate.shared):
         error_D += loading * normals(num, start, "shared", index)
+    # Without the cut a t with few degrees of freedom has an infinite expected maximum.
     improvement_D = candidate.mean + _heavy_tail(candidate.df, num, start) * error_D
     return np.clip(improvement_D, -candidate.student, 1.0 - candidate.student)
 
@@ -50,6 +51,7 @@ def standing_draws(now: Situation) -> list[tuple[str, Floats]]:
         measured = measured_improvement(run)
         if measured is not None:
             stderr = 0.0 if math.isnan(measured.stderr) else measured.stderr
+            # Without a standard error the measured value alone is the best guess there is.
             noise_D = normals(now.asked.num_draws, now.asked.draw_seed, spec.key, "measured")
             draws.append((spec.hint, measured.value + stderr * noise_D))
         elif standing(run) == "running" and spec.hint in by_hint:
@@ -68,6 +70,7 @@ def conditioned(candidate: Candidate, outcomes: Sequence[Estimate]) -> Candidate
     seen = [(o.value, seed_sd**2 + (0.0 if math.isnan(o.stderr) else o.stderr) ** 2) for o in outcomes]
     if not seen or common == 0.0:
         return candidate
+    # Exact outcomes leave nothing for noisy ones to add, and their precision is infinite.
     if any(variance == 0.0 for _, variance in seen):
         exact = [value for value, variance in seen if variance == 0.0]
         return candidate.model_copy(update={"mean": math.fsum(exact) / len(exact), "stderr": seed_sd, "shared": ()})

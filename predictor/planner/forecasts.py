@@ -22,11 +22,13 @@ def candidate_from_forecast(
     (L'x for C = L L'), and the spread between seeds is known where the law has seen seeds.
     """
     predictive = forecast.predictive
+    # The plan is about what a run truly gains; how noisily that will be measured is no reason to launch it.
     kept = 1.0 - (0.0 if math.isnan(forecast.shares.evaluation) else forecast.shares.evaluation)
     variance = predictive.scale**2 * kept
     shared = _law_error(forecast, law) if law is not None else ()
     seed = math.sqrt(law.seed_var) if law is not None and law.seed_df > 0.0 else math.nan
     whole = math.fsum(part**2 for part in shared) + (0.0 if math.isnan(seed) else seed**2)
+    # A gap measured better than the fitted ones may leave less than its parts; they shrink alike.
     fit = math.sqrt(variance / whole) if whole > variance else 1.0
     return Candidate(
         spec=spec,
@@ -48,6 +50,7 @@ def _law_error(forecast: Forecast, law: FamilyLaw) -> tuple[float, ...]:
     covariance_TT = np.asarray(law.covariance, dtype=np.float64)
     if covariance_TT.shape != (2, 2) or not np.isfinite(covariance_TT).all():
         return ()
+    # Not Cholesky: a prior that is sure of the intercept makes the matrix singular.
     values_T, vectors_TT = np.linalg.eigh(covariance_TT)
     root_TT = vectors_TT * np.sqrt(np.maximum(values_T, 0.0))
     return tuple(float(part) for part in root_TT.T @ np.array([1.0, forecast.predictor_value.value]))

@@ -87,6 +87,7 @@ def pilot_pairs(runs: Sequence[RunRecord], full: RunSpec, *, pilot_steps: int) -
     for spec, outcome in pilots:
         seeds = fulls.get((spec.hint, spec.config_key), {})
         if seeds:
+            # The same seed shares data order with its pilot; any seed is better than no pair.
             match = seeds.get(spec.seed, next(iter(seeds.values())))
             pairs.append(PilotPair(hint=spec.hint, pilot=outcome, full=match))
     return tuple(pairs)
@@ -132,6 +133,7 @@ def preposterior(
     Knowing the bin is less than knowing the outcome, so an expected value computed from these is never too large.
     """
     law = _PilotLaw(candidate, prior, eval_stderr)
+    # Equally likely bins spend no plan on outcomes that hardly happen.
     edges = [-math.inf, *(law.quantile(k / num_bins) for k in range(1, num_bins)), math.inf]
     cdf_KG = np.stack([law.cdf_given_full(edge) for edge in edges])
     bins_KG = np.diff(cdf_KG, axis=0)
@@ -208,10 +210,12 @@ class _PilotLaw:
         """The candidate under the forecast times a likelihood."""
         weight_G = self.weight_G * like_G
         total = float(weight_G.sum())
+        # An outcome that no point of the forecast explains is no reason to believe one of them.
         if not total > 0.0:
             return self.candidate
         weight_G = weight_G / total
         mean = float(weight_G @ self.full_G)
+        # The quantiles, not the variance: a t with two degrees of freedom or fewer has none.
         cumulative_G = np.cumsum(weight_G) - 0.5 * weight_G
         low, high = np.interp([0.1, 0.9], cumulative_G, self.full_G)
         return self.candidate.moved(mean, float(high - low) / (2.0 * float(stdtrit(self.candidate.df, 0.9))))

@@ -30,6 +30,7 @@ def make_plan(request: PlanRequest) -> Plan:
         for candidate in now.asked.candidates
         if candidate.hint not in picked
     )
+    # A finished study has nothing to launch either, but that is no failure to plan.
     nothing = not choice.picks and not _something_ran(now)
     return Plan(
         status="infeasible" if nothing else "ok",

@@ -134,6 +134,7 @@ def _control_or_numberless(candidate: Candidate) -> tuple[RejectionCode, str] | 
 
 
 def _has_failed(now: Situation, candidate: Candidate) -> tuple[RejectionCode, str] | None:
+    # One crash mostly means that every seed crashes; a finished seed shows that it need not.
     failed = [run for run in now.runs_of(candidate) if standing(run) == "failed"]
     if not failed or now.outcomes_of(candidate):
         return None

@@ -85,6 +85,7 @@ class Situation:
         """Full runs that `max_runs` still allows."""
         if self.asked.config.max_runs is None:
             return len(self.asked.candidates) * len(self.asked.seeds)
+        # Failed runs count: they were launched, and a study that keeps failing must stop.
         started = [run for run in self.runs if standing(run) != "proposed" and run.spec.fidelity == "full"]
         return max(0, self.asked.config.max_runs - len(started))
 
@@ -99,6 +100,7 @@ class Situation:
         spec = run.spec
         rollouts = self._pilot_rollouts if spec.fidelity == "pilot" else self.asked.num_eval_rollouts
         whole = device_seconds(self.asked.costs.cost_of(spec.hint, spec.num_steps, rollouts))
+        # Its own charges are in the budget already.
         return max(0.0, whole - self.asked.budget.charged_to(spec.key))
 
 

@@ -48,11 +48,13 @@ def pilots(
     chosen: list[PlannedRun] = []
     spent = dearest = 0.0
     for candidate in sorted(open_ones, key=lambda c: (-values[c.hint] / max(costs[c.hint], 1e-300), c.hint)):
+        # A pilot without money for the run that it is about teaches nothing that can be used.
         reserved = max(dearest, device_seconds(now.run_cost(candidate)))
         if spent + costs[candidate.hint] + reserved > now.remaining:
             continue
         value = values[candidate.hint]
         if rule == "pays":
+            # Earlier pilots took money, and what this one can still change is worth less.
             value = _pilot_value(small, candidate, prior, spent=spent) if spent else value
             if value < request.min_gain:
                 continue

@@ -83,6 +83,7 @@ class CostModel(Record):
         quantile = self.level if level is None else level
         closest = self._closest(hint, num_steps)
         train = _upper([self._train_ratio(o) for o in closest], self._train_ratios, quantile)
+        # A run whose evaluation was not timed still prices training.
         timed = [self._eval_ratio(o) for o in closest if o.eval_seconds > 0.0]
         evaluate = _upper(timed or self._eval_ratios, self._eval_ratios, quantile)
         return Cost(
@@ -92,6 +93,7 @@ class CostModel(Record):
         )
 
     def _closest(self, hint: str, num_steps: int) -> list[CostObservation]:
+        # Hint configs differ in prompt length, and in a short run the start-up weighs more than the steps.
         same_steps = [o for o in self.observations if o.num_steps == num_steps]
         same_hint = [o for o in same_steps if o.hint == hint]
         return same_hint or same_steps or list(self.observations)
@@ -119,10 +121,12 @@ class CostModel(Record):
 
 def _upper(closest: list[float], every: list[float], level: float) -> float:
     """Quantile of a new run's measured-over-calibrated time, from log ratios; the spread is shrunk to its prior."""
+    # Until a run has finished, the calibration counts as one that took exactly its own time.
     if not closest:
         closest = every = [0.0]
     centre = math.fsum(closest) / len(closest)
     overall = math.fsum(every) / len(every)
+    # Pooled over all runs: one hint config alone rarely has enough of them to show a spread.
     squares = math.fsum((ratio - overall) ** 2 for ratio in every)
     df = PRIOR_SPREAD_DF + len(every) - 1
     spread = math.sqrt((PRIOR_SPREAD_DF * PRIOR_SPREAD**2 + squares) / df)

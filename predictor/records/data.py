@@ -112,6 +112,8 @@ class HintConfig(Record):
             raise ValueError(f"a hint of kind `{self.kind}` needs a `template`")
         if self.placement == "turns" and (self.kind != "demonstrations" or self.template is not None):
             raise ValueError("placement `turns` is for hints of kind `demonstrations` without a `template`")
+        if self.controls is not None and len(set(self.controls)) < len(self.controls):
+            raise ValueError("`controls` names a control twice")
         for name, kinds in _READ_BY.items():
             if self.kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"a hint of kind `{self.kind}` does not read `{name}`")

@@ -58,6 +58,7 @@ class Candidate(Record):
     def _parts_fit_into_the_whole(self) -> Self:
         if self.stderr < 0.0 or self.seed_sd < 0.0:
             raise ValueError("a standard error is not negative")
+        # The parts come out of a division of the whole, so the last digits may disagree.
         if self._parts > self.stderr**2 * (1.0 + 1e-9):
             raise ValueError("`shared` and `seed_sd` together are larger than `stderr`")
         return self
@@ -74,6 +75,7 @@ class Candidate(Record):
 
     @property
     def _parts(self) -> float:
+        # An unknown seed spread stays inside the hint config's own error.
         seed = 0.0 if math.isnan(self.seed_sd) else self.seed_sd
         return seed**2 + math.fsum(loading**2 for loading in self.shared)
 
@@ -91,6 +93,7 @@ class Candidate(Record):
 
     def moved(self, mean: float, stderr: float) -> Candidate:
         """The candidate with another centre and scale; the parts of its error keep their proportions."""
+        # What is learned of one hint config says nothing about which part of its error was wrong.
         factor = stderr / self.stderr if self.stderr > 0.0 else 0.0
         parts = {"seed_sd": self.seed_sd * factor, "shared": tuple(part * factor for part in self.shared)}
         return self.model_copy(update={"mean": mean, "stderr": stderr, **parts})

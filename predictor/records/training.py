@@ -139,7 +139,6 @@ PRESETS: dict[str, TrainingConfig] = {
         prompts_per_step=16,
         rollouts_per_prompt=1,
         micro_batch=16,
-        autocast="bfloat16",
     ),
 }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 from predictor.records import current_provenance
 from predictor.report.costs import costs_section
 from predictor.report.decisions import plan_section
 from predictor.report.evidence import Evidence, read_evidence
-from predictor.report.figures import figures_section
+from predictor.report.figures import figures_section, gaps_picture, law_picture, plan_picture
 from predictor.report.forecasts import forecast_section
 from predictor.report.honesty import honesty_section
 from predictor.report.measured import gaps_section
@@ -19,7 +20,20 @@ from predictor.report.samples import samples_section
 from predictor.report.verdict import verdict
 from predictor.store import Study, write_text
 
-__all__ = ["Evidence", "build_report", "read_evidence"]
+__all__ = ["Evidence", "build_report", "read_evidence", "write_figures"]
+
+
+def write_figures(study: Study, directory: Path) -> list[Path]:
+    """Write the page's figures as `gaps.svg`, `law.svg` and `plan.svg`; those that cannot exist yet are left out."""
+    evidence = read_evidence(study)
+    pictures = {"gaps": gaps_picture(evidence), "law": law_picture(evidence), "plan": plan_picture(evidence)}
+    written = []
+    for name, picture in pictures.items():
+        if picture is not None:
+            path = directory / f"{name}.svg"
+            write_text(path, base64.b64decode(picture.uri.partition(",")[2]).decode("utf-8"))
+            written.append(path)
+    return written
 
 
 def build_report(study: Study, output: Path) -> Path:

@@ -50,7 +50,7 @@ def append_line(path: Path, fields: dict[str, Any]) -> None:
     line = checked_line(fields).encode("utf-8")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_tail(path)
+        _mend_tail(path)
         # Unbuffered: closing a buffered file would write the rest of a line that has just been taken back.
         with path.open("ab", buffering=0) as stream:
             before = stream.tell()
@@ -76,21 +76,31 @@ def checked_line(fields: dict[str, Any]) -> str:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; a torn last line is ignored, any other damage is a StoreError that names the line."""
     try:
-        *whole, _torn = path.read_bytes().split(b"\n")
+        *whole, last = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StoreError("a record file cannot be read", where=str(path), found=error.strerror or str(error)) from None
-    return [_parsed(line, number, path) for number, line in enumerate(whole, start=1) if line.strip()]
+    lines = [*whole, last] if _is_whole(last) else whole
+    return [_parsed(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a last line lacks no more than its line end, as after a visit by some editors."""
+    try:
+        return bool(_parsed(line, 0, Path()))
+    except StoreError:
+        return False
 
 
 def _parsed(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(line)
         checksum = fields.pop("checksum")
+        intact = checksum == _checksum(json.dumps(fields, ensure_ascii=False))
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise _damaged(path, number, "not a JSON object with a checksum") from None
-    if checksum != _checksum(json.dumps(fields, ensure_ascii=False)):
+    if not intact:
         raise _damaged(path, number, "its checksum does not match its content")
     return dict(fields)
 
@@ -99,7 +109,7 @@ def _checksum(body: str) -> str:
     return hashlib.blake2b(body.encode("utf-8"), digest_size=8).hexdigest()
 
 
-def _drop_torn_tail(path: Path) -> None:
+def _mend_tail(path: Path) -> None:
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb") as stream:
@@ -107,7 +117,11 @@ def _drop_torn_tail(path: Path) -> None:
         if stream.read(1) == b"\n":
             return
     content = path.read_bytes()
-    os.truncate(path, content.rfind(b"\n") + 1)
+    start = content.rfind(b"\n") + 1
+    if _is_whole(content[start:]):
+        write_text(path, content.decode("utf-8") + "\n")
+    else:
+        os.truncate(path, start)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -36,7 +36,7 @@ def judged(config: dict[str, Any], text: str, answer: str | None = "4", **metada
 
 
 @each_kind
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(), st.none() | st.text(max_size=20), st.none() | st.text(max_size=5))
 def test_no_checker_raises_for_any_text_answer_or_field(
     config: dict[str, Any], text: str, answer: str | None, rule: str | None

@@ -114,15 +114,15 @@ SWITCHING = (
 )
 
 
-@pytest.mark.parametrize("placement", ["system", "before_question"])
+@pytest.mark.parametrize("placement", ["system", "before_question", "after_question"])
 def test_a_header_that_differs_undeclared_is_refused(placement: Placement, make_tokenizer: Any) -> None:
     switching = make_tokenizer(SWITCHING.replace("SWITCH", "'off' if 'off' in messages[0].content else 'on'"))
     with pytest.raises(PromptError, match="end differently") as caught:
-        render_pair(ASKED, HintContext("off", placement), switching, DEFAULT)
+        render_pair(ASKED, HintContext("rule off", placement), switching, DEFAULT)
     assert "example `e`" in caught.value.where
     assert "sampling.thinking" in caught.value.fix
     render_pair(ASKED, HintContext("rule", placement), switching, DEFAULT)
-    render_pair(ASKED, HintContext("off", placement), switching, ThinkingModes(student=False, teacher=True))
+    render_pair(ASKED, HintContext("rule off", placement), switching, ThinkingModes(student=False, teacher=True))
 
 
 def test_a_question_shorter_than_the_compared_tail_is_no_mismatch(make_tokenizer: Any) -> None:

@@ -133,6 +133,7 @@ def test_an_example_knows_its_conversation_question_and_independent_unit() -> No
         ({"kind": "answer", "placement": "turns"}, "placement `turns`"),
         ({"kind": "demonstrations", "placement": "turns", "template": "{{ hint }}"}, "placement `turns`"),
         ({"kind": "none", "name": "../etc"}, "pattern"),
+        ({"kind": "answer", "controls": ["irrelevant", "irrelevant"]}, "names a control twice"),
     ],
 )
 def test_a_hint_refuses_what_its_kind_would_ignore(fields: dict[str, Any], complaint: str) -> None:
@@ -153,6 +154,7 @@ def test_controls_that_make_sense_depend_on_the_kind_of_hint() -> None:
         {},
         {"min_words": 3, "max_words": 2},
         {"min_words": 0},
+        {"min_words": None, "forbidden": []},
         {"one_of": ["yes", "."]},
         {"forbidden": [""]},
         {"prefix": ""},

@@ -38,9 +38,13 @@ def copy(miniature: Path, tmp_path: Path) -> Path:
 
 def refused(directory: Path) -> str:
     """The message with which loading the directory is refused."""
-    with pytest.raises(ModelError) as caught:
+
+    def load() -> None:
         load_tokenizer(directory)
         load_model(directory, torch.float32, CPU)
+
+    with pytest.raises(ModelError) as caught:
+        load()
     return str(caught.value)
 
 
@@ -113,7 +117,6 @@ def test_an_unknown_architecture_is_refused_without_asking_to_run_its_code(copy:
     config.update(model_type="newest", auto_map={"AutoModelForCausalLM": "modeling_newest.Newest"})
     (copy / "config.json").write_text(json.dumps(config))
     assert "do not load" in refused(copy)
-    assert "does not know" in vllm_obstacle(copy) or not config["architectures"]
 
 
 def test_every_end_token_of_every_source_is_a_stop() -> None:
@@ -124,7 +127,7 @@ def test_every_end_token_of_every_source_is_a_stop() -> None:
 
 def test_a_context_longer_than_the_models_is_refused() -> None:
     def config(limit: int | None) -> Any:
-        return SimpleNamespace(get_text_config=lambda decoder: SimpleNamespace(max_position_embeddings=limit))
+        return SimpleNamespace(get_text_config=lambda **_: SimpleNamespace(max_position_embeddings=limit))
 
     assert context_length(config(128), None, "here") == 128
     assert context_length(config(128), 64, "here") == 64

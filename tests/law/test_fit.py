@@ -9,8 +9,12 @@ from scipy import stats
 
 from predictor.errors import LawError
 from predictor.law import LinearLaw, leave_one_family_out, published_prior
+from predictor.law.methods import lines_of
+from predictor.law.points import collect_points
 from predictor.law.simulate import PlantedLaw
-from predictor.records import Estimate, LawFit
+from predictor.law.table import tabulate
+from predictor.records import Estimate, LawFit, LawSpec
+from predictor.records.law.predict import predict_run
 
 GAPS = (0.0, 0.08, 0.15, 0.3, 0.42, 0.6)
 
@@ -219,13 +223,14 @@ def test_t3_t_based_intervals_cover_at_small_n_where_normal_and_mean_intervals_d
     """T3: nominal 95 %: t 0.95; z 0.70 (n = 3) and 0.88 (n = 6); t interval of the mean 0.93 and less."""
     rng = np.random.default_rng(12)
     hits, z_hits = [], []
+    spec = LawSpec(method="ols", form="linear")
     for draw in range(400):
         planted = PlantedLaw(slope=1.0, student=0.0, config_sd=0.03, seed_sd=0.0)
         gaps = rng.normal(0.3, 0.08, size=num_configs + 1)
         records = planted.records(gaps, seed=draw)
-        fit = LinearLaw(method="ols").fit(records[:-1])
+        law = lines_of(tabulate(collect_points(records[:-1], spec).points, 2), spec).families[0]
         new = records[-1]
-        predictive = fit.predict(new.gap.gap).predictive
+        predictive = predict_run(law, new.gap.gap, (), student=None, num_eval_units=128).predictive
         miss = abs(new.improvement.value - predictive.location) / predictive.scale
         hits.append(miss <= stats.t.ppf(0.975, predictive.df))
         z_hits.append(miss <= stats.norm.ppf(0.975))

@@ -176,3 +176,13 @@ def test_one_family_with_too_few_points_is_skipped_by_name_when_another_can_be_f
 def test_too_many_terms_for_the_points_are_refused():
     with pytest.raises(LawError, match="too few points"):
         LinearLaw(method="ols", extra=("coverage",)).fit(PLANTED.records(GAPS[:3]))
+
+
+def test_s7_a_fit_to_be_doubted_and_a_fit_that_failed_never_end_with_exit_code_0():
+    """S7: 3 is done but not to be trusted, 2 is input that must change."""
+    doubtful = LinearLaw(method="ols").fit([changed(r, checkpoint_rule="best") for r in PLANTED.records(GAPS)])
+    assert doubtful.exit_code == 3
+    assert LinearLaw(method="ols").fit(PLANTED.records(GAPS)).exit_code == 0
+    with pytest.raises(LawError) as caught:
+        LinearLaw(method="ols").fit(PLANTED.records(GAPS[:2]))
+    assert caught.value.exit_code == 2

@@ -169,6 +169,13 @@ def test_the_threshold_objective_takes_all_that_are_likely_enough_by_probability
     assert codes(plan) == {"no": "below_threshold"}
     assert plan.expected == pytest.approx(sum(c.probability_above(0.15) for c in (sure, likely)))
     assert [run.gain for run in plan.chosen][2:] == [0.0, 0.0]
+    assert launched(make_plan(make_request([likely, sure], 30.0, objective="threshold", threshold=0.15))) == [
+        ("sure", 0),
+        ("likely", 0),
+    ]
+    assert launched(make_plan(make_request([likely, sure], 20.0, objective="threshold", threshold=0.15))) == [
+        ("sure", 0)
+    ]
     dear = sure.model_copy(update={"spec": sure.spec.model_copy(update={"num_steps": 500})})
     assert launched(make_plan(make_request([dear, likely], 115.0, objective="threshold", threshold=0.15))) == [
         ("likely", 0),

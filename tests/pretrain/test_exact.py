@@ -52,14 +52,15 @@ def next_token_probabilities(model: PreTrainedModel, ids: list[int]) -> np.ndarr
 
 
 def test_exact_accuracy_is_what_sampling_finds(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    num_samples = 400
-    documents = [d for kind in HINT_KINDS for d in held_out_documents(kind, RULE_NAMES, 3, seed=11)]
+    num_samples = 200
+    rules = [RULE_NAMES[place % len(RULE_NAMES)] for place in range(len(HINT_KINDS))]
+    documents = [held_out_documents(kind, [rule], 1, seed=11)[0] for kind, rule in zip(HINT_KINDS, rules, strict=True)]
     exact = exact_accuracy(model, tokenizer, [prompt_ids(d) for d in documents], [answer_ids(d) for d in documents])
     for document, probability in zip(documents, exact, strict=True):
         right = [*answer_ids(document), EOS]
         sampled = sample_endings(model, prompt_ids(document), num_samples, num_tokens=len(right))
         share = float((sampled == torch.tensor(right)).all(dim=1).float().mean())
-        # Forty-five comparisons: 4.5 standard deviations, and room for a rare event at the edges.
+        # Fifteen comparisons: 4.5 standard deviations, and room for a rare event at the edges.
         allowed = 4.5 * math.sqrt(probability * (1 - probability) / num_samples) + 2 / num_samples
         assert abs(share - probability) <= allowed, (document, share, probability)
 
@@ -75,7 +76,7 @@ def test_consensus_of_one_prompt_with_itself_is_that_prompts_accuracy(
     np.testing.assert_allclose(repeated, alone, rtol=1e-4, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(rules=st.lists(st.sampled_from(RULE_NAMES), min_size=2, max_size=4))
 def test_consensus_is_the_mean_of_the_next_token_distributions(rules: list[str]) -> None:
     model = AutoModelForCausalLM.from_pretrained(LLAMA_S, dtype=torch.float32).eval()
@@ -96,7 +97,7 @@ def test_consensus_is_the_mean_of_the_next_token_distributions(rules: list[str])
 def test_neither_batching_nor_padding_changes_an_accuracy(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    documents = [d for kind in HINT_KINDS for d in held_out_documents(kind, RULE_NAMES, 12, seed=4)]
+    documents = [d for kind in HINT_KINDS for d in held_out_documents(kind, RULE_NAMES[8:], 4, seed=4)]
     prompts, answers = [prompt_ids(d) for d in documents], [answer_ids(d) for d in documents]
     together = exact_accuracy(model, tokenizer, prompts, answers)
     alone = [exact_accuracy(model, tokenizer, [p], [a])[0] for p, a in zip(prompts, answers, strict=True)]

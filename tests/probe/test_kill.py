@@ -37,9 +37,7 @@ def start(study: Path) -> subprocess.Popen[str]:
     """`gapcast probe` as a process of its own."""
     command = [sys.executable, "-c", "from predictor.cli import main; main()", "probe", str(study), "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def finish(study: Path) -> None:

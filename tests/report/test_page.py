@@ -68,16 +68,16 @@ def page_of(study: Study) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> str:
+def finished_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a finished study."""
     return page_of(planted_study(tmp_path_factory.mktemp("finished") / "study"))
 
 
 @pytest.mark.parametrize("stage", ["new", "finished"])
 def test_the_page_is_one_file_without_scripts_and_without_outside_references(
-    tmp_path: Path, finished: str, stage: Stage
+    tmp_path: Path, finished_page: str, stage: Stage
 ) -> None:
-    html = finished if stage == "finished" else page_of(planted_study(tmp_path / "study", stage))
+    html = finished_page if stage == "finished" else page_of(planted_study(tmp_path / "study", stage))
     page = parsed(html)
     assert "http:" not in html
     assert "https:" not in html
@@ -92,13 +92,13 @@ def test_the_page_is_one_file_without_scripts_and_without_outside_references(
     assert (policy["content"] or "").startswith("default-src 'none'")
 
 
-def test_hostile_names_and_rollouts_are_printed_and_never_run(tmp_path: Path, finished: str) -> None:
+def test_hostile_names_and_rollouts_are_printed_and_never_run(tmp_path: Path, finished_page: str) -> None:
     study = planted_study(tmp_path / "study", family="evil <b onclick=x>$y$</b>", text=ATTACK)
     runs = study.records("runs", RunRecord)
     study.replace("runs", [run.model_copy(update={"reason": ATTACK}) for run in runs])
     html = page_of(study)
     page = parsed(html)
-    tame = parsed(finished)
+    tame = parsed(finished_page)
     assert sorted(tag for tag, _ in page.tags if tag != "code") == sorted(tag for tag, _ in tame.tags if tag != "code")
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     assert "<script>alert(1)</script>" in page.text
@@ -118,8 +118,8 @@ def test_figures_have_alternative_texts_and_hold_no_script(tmp_path: Path) -> No
         assert "<script" not in svg
 
 
-def test_tables_have_captions_and_headers_and_the_page_has_a_language(finished: str) -> None:
-    page = parsed(finished)
+def test_tables_have_captions_and_headers_and_the_page_has_a_language(finished_page: str) -> None:
+    page = parsed(finished_page)
     assert page.named("html") == [{"lang": "en"}]
     assert any(meta.get("name") == "viewport" for meta in page.named("meta"))
     assert len(page.named("table")) == len(page.named("caption")) > 5
@@ -131,21 +131,21 @@ def test_tables_have_captions_and_headers_and_the_page_has_a_language(finished: 
     assert targets == {f"#{section['id']}" for section in page.named("section")}
 
 
-def test_equal_studies_give_equal_pages(tmp_path: Path, finished: str) -> None:
-    assert page_of(planted_study(tmp_path / "study")) == finished
+def test_equal_studies_give_equal_pages(tmp_path: Path, finished_page: str) -> None:
+    assert page_of(planted_study(tmp_path / "study")) == finished_page
 
 
-def test_sections_stand_in_the_promised_order_after_one_sentence(finished: str) -> None:
+def test_sections_stand_in_the_promised_order_after_one_sentence(finished_page: str) -> None:
     order = ["forecast", "figures", "gaps", "plan", "runs", "costs", "honesty", "origin", "samples"]
-    assert re.findall(r'<section id="(\w+)"', finished) == order
-    assert finished.index('class="verdict"') < finished.index("<section")
-    assert 'class="missing"' not in finished
+    assert re.findall(r'<section id="(\w+)"', finished_page) == order
+    assert finished_page.index('class="verdict"') < finished_page.index("<section")
+    assert 'class="missing"' not in finished_page
 
 
-def test_a_dirty_tree_is_said_in_the_first_line(tmp_path: Path, finished: str) -> None:
+def test_a_dirty_tree_is_said_in_the_first_line(tmp_path: Path, finished_page: str) -> None:
     dirty = page_of(planted_study(tmp_path / "study", "probed", dirty=True))
     assert dirty.index('class="warning"') < dirty.index("<h1>")
-    assert 'class="warning"' not in finished
+    assert 'class="warning"' not in finished_page
 
 
 def test_a_damaged_record_file_is_a_clear_error_and_leaves_the_old_page(tmp_path: Path) -> None:

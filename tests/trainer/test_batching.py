@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -36,6 +36,7 @@ def test_slices_of_two_prompts_with_different_lengths_predict_the_same_tokens() 
     assert teacher.live_N.tolist() == [4, 5, 7]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(IDS, st.lists(st.integers(0, 9), max_size=5).map(tuple)), min_size=1, max_size=6))
 def test_every_completion_token_is_live_exactly_once(rows: list[tuple[Ids, Ids]]) -> None:
     prompts, completions = [p for p, _ in rows], [c for _, c in rows]
@@ -83,6 +84,7 @@ def test_packed_scores_are_the_models_own(tiny_model_dir: Path) -> None:
     torch.testing.assert_close(ours_N, torch.stack(theirs), atol=1e-5, rtol=1e-5)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(IDS, IDS, st.lists(st.integers(0, 9), max_size=4).map(tuple)), max_size=30), st.integers(1, 8)
 )

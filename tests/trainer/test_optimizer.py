@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictor.errors import StoreError
@@ -24,6 +24,7 @@ def test_the_miniature_schedule_warms_up_holds_and_decays() -> None:
     assert rates[-1] == pytest.approx(1 / 25)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(0, 50), st.floats(0.0, 1.0), st.floats(1e-7, 1e-2, allow_nan=False), st.data())
 def test_the_rate_stays_in_bounds(
     num_steps: int, warmup: int, decay_from: float, lr: float, data: st.DataObject

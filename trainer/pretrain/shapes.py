@@ -44,7 +44,7 @@ def _shape(architecture: Literal["llama", "qwen3"], size: Literal["s", "m", "l"]
     width, num_heads, mlp_width, num_layers, num_steps = {
         "s": (64, 4, 128, 4, 2600),
         "m": (96, 4, 192, 5, 1900),
-        "l": (128, 6, 256, 5, 1400),
+        "l": (128, 4, 320, 5, 1400),
     }[size]
     return Shape(
         name=f"{architecture}-{size}",

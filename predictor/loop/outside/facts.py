@@ -87,17 +87,16 @@ def said(stderr: float) -> float | str:
 
 def run_spec(run: OutsideRun, config: StudyConfig, seed: int) -> RunSpec:
     """Identity of an outside run; equal facts apart from the measured numbers give equal keys."""
-    own = {"model": config.model.path, "family": config.model.law_family, "task": config.task.key}
-    said = {name: getattr(run, name) for name in own}
-    named = {name: own[name] if value == OWN else value for name, value in said.items()}
     settings = [run.hint, run.decoding, run.checkpoint_rule, run.preset]
     return RunSpec(
+        model=config.model.path if run.model == OWN else run.model,
+        family=config.model.law_family if run.family == OWN else run.family,
+        task=config.task.key if run.task == OWN else run.task,
         hint=run.hint,
         preset=run.preset,
         num_steps=run.num_steps,
         seed=seed,
         config_key=content_hash(settings)[:16],
-        **named,
     )
 
 

@@ -16,7 +16,7 @@ from predictor.records.predictive import Predictive
 def predict_run(
     law: FamilyLaw, gap: Estimate, extra: tuple[float, ...], *, student: float | None, num_eval_units: int
 ) -> Prediction:
-    """Distribution of a new run's measured improvement.
+    """Distribution of a new run's measured improvement; an unknown student (None or NaN) leaves it in [-1, 1].
 
     variance = x'Cx + residual_var + seed_var + slope²·(Var(gap) - probe_var) + (Var(evaluation) - eval_var): the
     residuals already hold the fitted points' average noise, so only the difference is added.
@@ -32,7 +32,7 @@ def predict_run(
     probe_var = law.coefficients[1] ** 2 * gap.stderr**2
     eval_var = _evaluation_variance(law, gap, num_eval_units)
     spread = _spread(law, law_var, probe_var, eval_var)
-    low, high = (-1.0, 1.0) if student is None else (-student, 1.0 - student)
+    low, high = (-1.0, 1.0) if student is None or math.isnan(student) else (-student, 1.0 - student)
     return Prediction(
         predictive=Predictive(
             location=float(x @ np.asarray(law.coefficients)),

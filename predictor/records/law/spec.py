@@ -37,6 +37,8 @@ GuardName = Literal[
     "remeasured_baseline",
     "pilot_disagrees",
     "no_interval",
+    "few_configs",
+    "weak_fit",
 ]
 
 
