@@ -79,8 +79,9 @@ class Sampler:
         )
 
     def student_pair(self, example: Example) -> PromptPair:
-        """The example without a hint on either side, rendered once."""
-        pair = self._rendered(example, hinted=False)
+        """A pair whose student side has no hint: the one that is trained on where it is known before the rollout."""
+        pair = None if self._contexts.needs_attempt else self._rendered(example, hinted=True)
+        pair = pair or self._rendered(example, hinted=False)
         if pair is None:
             raise AssertionError("a prompt without a hint can always be built")
         return pair

@@ -217,9 +217,7 @@ def export(study: StudyDir, run: str, *, target: Literal["trl", "verl"] | None =
 
 
 @app.command
-def report(
-    study: StudyDir, *, output: Path | None = None, figures: Path | None = None, json: Json = False
-) -> int:
+def report(study: StudyDir, *, output: Path | None = None, figures: Path | None = None, json: Json = False) -> int:
     """Write one self-contained HTML page with figures and tables.
 
     Parameters

@@ -83,7 +83,7 @@ def _noise_guards(law: FamilyLaw, points: Sequence[LawPoint]) -> list[LawGuard]:
         return []
     guards = []
     spread = float(np.var([point.x for point in points], ddof=1))
-    noise = float(np.mean([point.x_stderr**2 for point in points]))
+    noise = max(float(np.mean([point.x_stderr**2 for point in points])) - law.shared_var, 0.0)
     if noise > (1.0 - _RELIABLE) * spread:
         text = (
             f"probe noise is {noise / spread:.0%} of the variance of the gaps of family {law.family}: the slope is "

@@ -71,6 +71,8 @@ def family_law(
     and would make those below it look surer than they are.
     """
     seed_var, seed_df = seed_variance(table if below is None else below)
+    shared = table.shared_var
+    y_var_N = np.maximum(table.y_var_N - shared, 0.0)
     return FamilyLaw(
         family=family,
         num_runs=int(table.runs_N.sum()),
@@ -82,9 +84,10 @@ def family_law(
         residual_var=solution.residual_var,
         seed_var=seed_var,
         seed_df=seed_df,
-        probe_var=_mean_with_prior(table.x_var_N, prior.df, prior.probe_var),
-        eval_var=_mean_with_prior(table.y_var_N, prior.df, prior.eval_var),
-        unit_var=float(np.mean(table.y_var_N * table.units_N)),
+        shared_var=shared,
+        probe_var=_mean_with_prior(np.maximum(table.x_var_N - shared, 0.0), prior.df, prior.probe_var),
+        eval_var=_mean_with_prior(y_var_N, prior.df, prior.eval_var),
+        unit_var=float(np.mean(y_var_N * table.units_N)),
         ceiling_var=math.nan if below is None else ceiling_variance(table, solution),
         gap_range=(float(table.gap_N.min()), float(table.gap_N.max())),
         r2=r_squared(table, solution.coefficients_K, saturating=below is not None),

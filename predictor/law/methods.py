@@ -75,7 +75,7 @@ def _conjugate(table: PointTable, prior: Prior) -> Solution:
 
 
 def _weighted_squares(table: PointTable, prior: Prior) -> Solution:
-    variance_N = table.y_var_N / table.runs_N
+    variance_N = (table.y_var_N - table.shared_var) / table.runs_N
     if not np.all(variance_N > 0.0):
         raise LawError(
             "weighted least squares needs the standard error of every improvement",

@@ -62,6 +62,13 @@ class PointTable:
         return int(np.count_nonzero(np.diff(np.sort(self.gap_N)) > SAME_GAP)) + 1 if len(self) else 0
 
     @property
+    def shared_var(self) -> float:
+        """Variance of a student that all points share one measurement of; 0 where it was measured anew."""
+        if not len(self) or bool(np.any(self.baseline_N != self.baseline_N[0])):
+            return 0.0
+        return float(np.mean(np.minimum(self.baseline_var_N, np.minimum(self.x_var_N, self.y_var_N))))
+
+    @property
     def families(self) -> list[str]:
         """Families in order of first appearance."""
         present = np.flatnonzero(np.bincount(self.family_N, minlength=len(self.family_names)))

@@ -61,6 +61,7 @@ def control_kind(gap: GapEstimate) -> str:
 def _rows(gaps: Sequence[GapEstimate]) -> dict[str, list[GapEstimate]]:
     """Hint configs in order, each with its controls."""
     rows: dict[str, list[GapEstimate]] = {gap.hint: [gap] for gap in gaps if not gap.is_control}
+    # Controls in a second pass: they may stand before their hint config in a regraded file.
     for gap in gaps:
         if gap.is_control:
             rows.setdefault(gap.control_of or gap.hint, []).append(gap)
@@ -76,6 +77,7 @@ def _draw_row(ax: Axes, row: int, members: Sequence[GapEstimate], level: float) 
         drawn.append((gap.gap, RAW))
         if gap.consensus_gap is not None:
             drawn.append((gap.consensus_gap, CONSENSUS))
+    # Every row spreads its series alike, so that the same series stands at the same height of each row.
     step = 0.6 / max(len(drawn) - 1, 3)
     for place, (estimate, mark) in enumerate(drawn):
         draw_interval(ax, estimate.value, estimate.interval(level), row - 0.3 + place * step, mark)

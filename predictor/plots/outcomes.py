@@ -46,6 +46,7 @@ def plot_outcomes(score: ForecastScore, *, ax: Axes | None = None) -> Axes:
 def _draw(ax: Axes, place: int, row: ScoredForecast) -> None:
     draw_interval(ax, row.forecast, row.interval80, place, FORECAST)
     ax.plot([row.outcome], [place], OUTCOME.marker, color=OUTCOME.colour, markersize=OUTCOME.size, zorder=5)
+    # In words as well, because the distance of a marker from a line's end is hard to see.
     word = "inside" if row.inside80 else "outside"
     ax.text(1.01, place, word, transform=ax.get_yaxis_transform(), va="center", fontsize=SMALL, color=INK)
 

@@ -48,6 +48,7 @@ class Mark:
 
 def axes_for(ax: Axes | None, height: float) -> Axes:
     """The given axes, or those of a new figure of the common width; `height` is in inches. pyplot is not used."""
+    # A bare Figure and not pyplot's: nothing is registered globally, nothing has to be closed.
     return Figure(figsize=(FIGURE_WIDTH, height), layout="constrained").add_subplot() if ax is None else ax
 
 
@@ -59,6 +60,7 @@ def tidy(ax: Axes, *, xlabel: str, ylabel: str = "", grid: str = "both") -> None
     ax.tick_params(labelsize=FONT_SIZE, colors=MUTED, labelcolor=INK, length=3)
     ax.set_xlabel(xlabel, fontsize=FONT_SIZE, color=INK)
     ax.set_ylabel(ylabel, fontsize=FONT_SIZE, color=INK)
+    # Grid lines over markers would read as error bars.
     ax.set_axisbelow(True)
     for direction in ("x", "y"):
         if grid in (direction, "both"):
@@ -92,6 +94,7 @@ def draw_interval(
 
 def literal(text: str) -> str:
     """The text as matplotlib shall print it: no formulas, control characters and missing glyphs as escapes."""
+    # A missing glyph is a warning and an empty box, and a dollar sign would start a formula.
     shown = (c if c.isprintable() and ord(c) in _glyphs() else f"\\x{ord(c):02x}" for c in text)
     return "".join(shown).replace("$", r"\$")
 

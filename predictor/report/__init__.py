@@ -42,6 +42,7 @@ def build_report(study: Study, output: Path) -> Path:
     The same study and code give the same bytes. StoreError for damaged record files and for a disk that refuses.
     """
     evidence = read_evidence(study)
+    # Everything is read before anything is written: a damaged file leaves the page of yesterday in place.
     page = Page(
         title=f"gapcast study {evidence.name}",
         warning=warning(evidence),
@@ -55,6 +56,7 @@ def build_report(study: Study, output: Path) -> Path:
             costs_section(evidence),
             honesty_section(evidence),
             origin_section(evidence, current_provenance()),
+            # Last, because it is the only part that grows with the length of model outputs.
             samples_section(evidence, study),
         ),
     )

@@ -31,6 +31,7 @@ def _ledger(evidence: Evidence) -> Table:
     for entry in evidence.ledger:
         by_kind[entry.kind].append(entry)
     rows = [_spent(_KINDS[kind], entries, evidence.charged) for kind, entries in by_kind.items() if entries]
+    # The last row is the sum of all lines, not of the rounded rows above it.
     rows.append(_spent("all together", list(evidence.ledger), evidence.charged))
     return table("Charged to the budget", ("work", "device time", "share"), rows)
 
@@ -44,6 +45,7 @@ def _spent(name: str, entries: list[LedgerEntry], total: float) -> Row:
 def _comparison(evidence: Evidence) -> Table:
     """Budget, end-to-end cost, cost of the launched runs alone, and the price of training everything."""
     budget = evidence.config.plan.budget.total_seconds
+    # A pilot's recording is charged like a full run's; its key alone tells them apart.
     pilots = {run.spec.key for run in evidence.runs if run.spec.fidelity == "pilot"}
     full = [e for e in evidence.ledger if e.kind in ("train", "record") and e.key not in pilots]
     launched = math.fsum(entry.seconds for entry in full)
@@ -70,6 +72,7 @@ def train_all_seconds(evidence: Evidence) -> tuple[float, str]:
     hints = [hint.name for hint in evidence.config.hints if hint.kind != "none"]
     seeds = len(evidence.config.training.seeds)
     shape = f"{count(len(hints), 'hint config')} × {count(seeds, 'seed')}"
+    # An imported run was paid for elsewhere, on other hardware.
     own = [run for run in evidence.finished if run.source == "gapcast"]
     measured = [3600.0 * run.cost.gpu_hours for run in own if run.cost is not None]
     if measured:

@@ -42,6 +42,7 @@ def _chosen(plan: Plan) -> Table:
 
 
 def _rejected(plan: Plan) -> Table:
+    # A rejection holds its reason alone; what a run of it would have cost stands in the plan's rows.
     by_name = {row.hint: row for row in plan.rows}
     rows = []
     for item in plan.rejected:

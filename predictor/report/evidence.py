@@ -65,6 +65,7 @@ class Evidence:
     def shown_forecasts(self) -> list[tuple[FrozenForecast, Forecast]]:
         """One forecast of a full run for each hint config: the one its runs were scored against, else the latest."""
         chosen: dict[str, tuple[FrozenForecast, Forecast]] = {}
+        # After the first score a hint config keeps that forecast: a later one may have seen the outcome.
         scored = {(row.hint, row.frozen_hash) for row in self.score.scored}
         settled: set[str] = set()
         for frozen in self.frozen:
@@ -84,6 +85,7 @@ class Evidence:
 def read_evidence(study: Study) -> Evidence:
     """The study as it stands; StoreError for a damaged file, never an error for a missing one."""
     frozen = study.records("forecasts", FrozenForecast)
+    # A run is written again when its state changes; the later line is the one that holds.
     runs = list({run.spec.key: run for run in study.records("runs", RunRecord)}.values())
     return Evidence(
         name=study.path.resolve().name,

@@ -45,6 +45,7 @@ def gaps_picture(evidence: Evidence) -> Picture | None:
         return None
     level = evidence.config.probe.confidence
     axes = plot_gaps(evidence.gaps, level=level)
+    # The text repeats the numbers, because a reader who cannot see the figure gets nothing else of it.
     told = [
         f"{gap.hint} {signed(gap.gap.value)}"
         + (f", consensus {signed(gap.consensus_gap.value)}" if gap.consensus_gap is not None else "")
@@ -64,6 +65,7 @@ def law_picture(evidence: Evidence) -> Picture | None:
     if law is None:
         return None
     axes = Figure(figsize=(FIGURE_WIDTH, _LAW_HEIGHT), layout="constrained").add_subplot()
+    # The forecasts of the table above, not the law's newest: outcomes are judged against what was frozen.
     forecasts = [item for _, item in evidence.shown_forecasts()]
     plot_law(law, forecasts=forecasts, ax=axes)
     lines = [f"{line.family}: slope {signed(line.slope.value)}" for line in law.families]
@@ -82,6 +84,7 @@ def plan_picture(evidence: Evidence) -> Picture | None:
     plan = evidence.plan
     if plan is None or not plan.rows:
         return None
+    # Axes of our own keep pyplot's global list of figures empty in a long-running process.
     axes = Figure(figsize=(FIGURE_WIDTH, 1.1 + _ROW_HEIGHT * len(plan.rows)), layout="constrained").add_subplot()
     plot_plan(plan, ax=axes)
     chosen = listing([row.hint for row in plan.rows if row.verdict == "chosen"], limit=len(plan.rows))
@@ -102,6 +105,7 @@ def svg_uri(axes: Axes) -> str:
     stream = io.StringIO()
     # Restored on leaving: the salt makes the ids inside the file depend on its content alone.
     with mpl.rc_context({"svg.hashsalt": "gapcast", "svg.fonttype": "path"}):
+        # The root figure, since axes may lie in a subfigure.
         figure = axes.get_figure(root=True)
         if figure is None:
             raise ValueError("the axes belong to no figure")

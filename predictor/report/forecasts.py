@@ -49,9 +49,11 @@ def _stamps(evidence: Evidence) -> tuple[str, ...]:
     """When forecasts were frozen, and whether each was older than its runs."""
     frozen = evidence.frozen
     dates = moment(frozen[0].frozen_at) + (f" to {moment(frozen[-1].frozen_at)}" if len(frozen) > 1 else "")
+    # An edited forecast is named in capitals: it is the one thing here that must not be overlooked.
     spoilt = [entry.frozen_hash[:12] for entry in frozen if not entry.is_intact]
     intact = "every hash matches its content" if not spoilt else f"CHANGED after the freeze: {listing(spoilt)}"
     times = "once" if len(frozen) == 1 else f"{len(frozen)} times"
+    # Said once above the table; in every row it would bury the doubts that differ.
     prior = [item for _, item in evidence.shown_forecasts() if item.num_own_runs == 0]
     alone = f"{len(prior)} of the forecasts below rest on the published prior alone." if prior else ""
     return (
@@ -80,11 +82,13 @@ def _row(evidence: Evidence, frozen: FrozenForecast, item: Forecast) -> Row:
 
 def _began(evidence: Evidence, frozen: FrozenForecast, runs: list[RunRecord]) -> Cell:
     """The earliest start of training with the stamp `before` or `too late`."""
+    # ISO 8601 in UTC sorts by time; imported runs have no start and are passed over.
     started = sorted(run.started_at for run in runs if run.started_at)
     if not started:
         return Cell("–", "not trained", tone="muted")
     lead = (datetime.fromisoformat(started[0]) - datetime.fromisoformat(frozen.frozen_at)).total_seconds()
     began = started[0][:16].replace("T", " ")
+    # Scoring has checked hash and times already; the stamp repeats its verdict and makes none of its own.
     if any(evidence.scored(run) is not None for run in runs):
         return Cell(began, f"forecast {seconds(lead)} before", tone="good")
     why = "forecast too late, not scored" if lead <= 0.0 else "not scored"

@@ -37,6 +37,7 @@ def _formula(law: LawFit) -> str:
 
 def _errors(evidence: Evidence) -> Table:
     left_out = evidence.law.leave_one_out if evidence.law is not None else None
+    # Frozen forecasts first: they were made before the outcome, held-out errors only as if.
     named = (("of this study, frozen before training", evidence.score.errors), ("leave one hint config out", left_out))
     rows = [_error_row(name, errors) for name, errors in named if errors is not None]
     notes = (
@@ -94,6 +95,7 @@ def _guards(evidence: Evidence) -> Table:
     for source, guard in guards:
         subjects = found.setdefault((guard.severity, source, guard.name, guard.message), [])
         subjects += [subject for subject in guard.subjects if subject not in subjects]
+    # `doubt` sorts before `note`, so what changes the exit code stands on top.
     rows = [_guard_row(*said, ", ".join(about)) for said, about in sorted(found.items(), key=lambda item: item[0][0])]
     rows += _left_out(evidence.law)
     return table("Reasons to doubt, and records left out", ("kind", "said of", "name", "about", "in full"), rows)

@@ -57,12 +57,14 @@ def _student(evidence: Evidence) -> tuple[str, ...]:
         f"Without a hint the model is right in {number(first.student.value)} of rollouts "
         f"({level_text(level)} interval {interval}, {count(first.student.num_units, 'example')})."
     )
+    # A baseline measured anew for each hint config puts the same error into gap and improvement.
     if len({gap.baseline_id for gap in evidence.gaps}) == 1:
         return (said + " All gaps share this one measurement.",)
     return (said, "Not all gaps share one measurement of the student: their differences are noisier than they look.")
 
 
 def _row(gap: GapEstimate, level: float, limits: ProbeConfig) -> Row:
+    # A control inherits its hint config's kind, which would read as if it were one.
     kind = "control" if gap.is_control else gap.kind
     return Row(
         (

@@ -15,6 +15,7 @@ from predictor.report.wording import moment
 
 def warning(evidence: Evidence) -> str:
     """The page's first line when any number was made by code with uncommitted changes; else empty."""
+    # The records count, not the checkout that draws the page: they are what cannot be made again.
     dirty = sorted({found.git_commit for found in evidence.provenances() if found.git_dirty})
     if not dirty:
         return ""
@@ -32,6 +33,7 @@ def origin_section(evidence: Evidence, builder: Provenance) -> Section:
         ("engine", _distinct(f"{item.engine} {item.engine_version}".strip() for item in found)),
         ("versions", _distinct(f"{name} {version}" for item in found for name, version in item.versions.items())),
         ("config key", _distinct(item.config_key for item in found)),
+        # Differs from the line above when study.yaml was edited after the measurements.
         ("config key now", [evidence.config.key]),
         ("measured from", [moment(min((item.time_utc for item in found), default=""))]),
         ("measured until", [moment(max((item.time_utc for item in found), default=""))]),
@@ -56,4 +58,5 @@ def _distinct(values: Iterable[str]) -> list[str]:
 
 
 def _settings(evidence: Evidence) -> str:
+    # Resolved and not as written, so that a changed default cannot change what the page says.
     return yaml.safe_dump(evidence.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

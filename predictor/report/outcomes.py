@@ -41,6 +41,7 @@ def _score(evidence: Evidence) -> tuple[str, ...]:
     scored = evidence.score.scored
     if not scored:
         return ("No run could be compared with a forecast frozen before it.",)
+    # Counted over full runs and pilots alike: both were forecast before they ran.
     inside = sum(row.inside80 for row in scored)
     return (f"{inside} of {len(scored)} outcomes lie inside the 80 % interval of their frozen forecast.",)
 
@@ -73,6 +74,7 @@ def _inside(inside: bool | None) -> Cell:  # noqa: FBT001
 def _remarks(evidence: Evidence, run: RunRecord) -> list[str]:
     """Why it ended, where it came from, what is to be doubted, and why it has no forecast beside it."""
     limits = evidence.config.probe
+    # Why a run is not scored is said only for finished ones; the others say why they ended.
     refused = [row.reason for row in evidence.score.refused if row.key == run.spec.key]
     return [
         *([run.reason] if run.reason else []),

@@ -114,17 +114,20 @@ def visible(text: str) -> str:
 
 
 def _escape(character: str) -> str:
+    # Printed like Python writes them, which is how people search for them.
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _shown(value: Any) -> Any:
     """What every expression of the template passes through before it is escaped."""
+    # Texts marked safe are the style sheet alone.
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
+    # Escaping is on for every expression, and an unknown name is an error instead of an empty place.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
     )

@@ -41,6 +41,7 @@ LAW_COLUMNS = (
 
 def downloads(gaps: Sequence[GapEstimate], runs: Sequence[RunRecord]) -> tuple[Download, ...]:
     """`gaps.csv` and `runs.csv` as data URIs, each only when there is something in it."""
+    # Only finished full runs: a table for fitting must not hold rows that no law can use.
     files = (("gaps.csv", [gap_row(gap) for gap in gaps]), ("runs.csv", [law_row(run) for run in finished(runs)]))
     return tuple(Download(name, data_uri("text/csv", csv_text(rows).encode())) for name, rows in files if rows)
 
@@ -106,6 +107,7 @@ def gap_row(gap: GapEstimate) -> dict[str, str]:
 
 def csv_text(rows: Sequence[Mapping[str, str]]) -> str:
     """The rows as CSV with a header line."""
+    # One line ending on every platform, so that equal studies give equal pages.
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -122,5 +124,6 @@ def _columns(name: str, estimate: Estimate | None) -> dict[str, str]:
     """Value and standard error; empty where not measured, and `unknown` for a standard error that nobody knows."""
     if estimate is None or not math.isfinite(estimate.value):
         return {name: "", f"{name}_stderr": ""}
+    # The word that an import accepts as a declaration; an empty field would be refused there.
     known = math.isfinite(estimate.stderr)
     return {name: repr(estimate.value), f"{name}_stderr": repr(estimate.stderr) if known else "unknown"}

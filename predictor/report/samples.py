@@ -57,6 +57,7 @@ def samples_section(evidence: Evidence, study: Study) -> Section:
     """The first rollout of each arm for the first held-out examples that the student answered."""
     source = _Source(evidence, _examples(study), _first_rollouts(study))
     student = source.factory.student()
+    # In stored order: choosing telling examples would be a selection that nobody could check.
     names = source.rows.loc[source.rows["arm_key"] == student.key, "example_id"]
     chosen = list(dict.fromkeys(names))[:NUM_EXAMPLES]
     if not chosen:
@@ -79,6 +80,7 @@ def _examples(study: Study) -> TaskData:
 
 def _first_rollouts(study: Study) -> pd.DataFrame:
     """Rollout 0 of every held-out example and arm; token ids are not read."""
+    # Pushed down to the files: a study holds hundreds of thousands of rollouts, and two are shown.
     filters = [("index", "==", 0), ("split", "==", "eval")]
     frames = []
     for shard in study.rollouts.shards():
@@ -90,6 +92,7 @@ def _first_rollouts(study: Study) -> pd.DataFrame:
 
 
 def _sample(source: _Source, example_id: str) -> Sample:
+    # The text of a question can be gone while its rollouts are kept; they are shown without it.
     example = next((e for e in (*source.data.eval, *source.data.train) if e.example_id == example_id), None)
     return Sample(f"Example {example_id}", tuple(_parts(source, example_id, example)))
 
@@ -118,6 +121,7 @@ def _hinted(
         return
     if row["has_context"] and example is not None:
         yield f"hint `{hint.name}` ({hint.placement.replace('_', ' ')})", _cut(_shown(source, hint, example, student))
+    # Feedback has nothing to say about a correct attempt; the row is then the student's own prompt.
     without = "" if row["has_context"] or hint.kind == "none" else ", no hint to be had for this rollout"
     yield f"with `{hint.name}`{without}: {_judged(row)}", _cut(row["text"])
 

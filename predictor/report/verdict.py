@@ -25,8 +25,10 @@ def _trained(evidence: Evidence) -> str:
     groups: dict[str, list[RunRecord]] = {}
     for run in evidence.finished:
         groups.setdefault(run.spec.hint, []).append(run)
+    # The best by its mean over seeds: a lucky seed is no result.
     best = max(groups, key=lambda hint: mean_improvement(groups[hint]))
     num_hints = len({gap.hint for gap in evidence.hints if gap.kind != "none"} | set(groups))
+    # Of the cap on everything that is charged, probing included.
     share = evidence.charged / evidence.config.plan.budget.total_seconds
     were = "was" if len(groups) == 1 else "were"
     return (
@@ -69,6 +71,7 @@ def _planned(evidence: Evidence) -> str:
     first = plan.chosen[0]
     row = next((row for row in plan.rows if row.hint == first.hint), None)
     said = "" if row is None else f", forecast {signed(row.mean)} (80 % interval {span(row.interval80)})"
+    # Several seeds of one hint config are one decision.
     hints = list(dict.fromkeys(run.hint for run in plan.chosen))
     refused = len({item.hint for item in plan.rejected} - set(hints))
     return (
@@ -87,6 +90,7 @@ def _forecast(evidence: Evidence) -> str:
 
 
 def _probed(evidence: Evidence) -> str:
+    # What can be kept is preferred to what can be shown.
     known = [gap for gap in evidence.hints if gap.consensus_gap is not None]
     name = "consensus gap" if known else "gap"
     best = max(known or evidence.hints, key=lambda gap: _measured(gap).value, default=None)

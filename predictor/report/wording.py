@@ -75,5 +75,6 @@ def count(amount: int, noun: str) -> str:
 
 def listing(names: Sequence[str], limit: int = 5) -> str:
     """Names in backticks, the first `limit` of them."""
+    # Longer lists belong into a table, not into a sentence.
     shown = ", ".join(f"`{name}`" for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

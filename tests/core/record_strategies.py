@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from predictor.records import Record
 
 TEXT = st.text(max_size=12)
-NUMBERS = st.one_of(st.floats(width=64), st.sampled_from([0.0, 1.0, float("nan"), float("inf"), float("-inf")]))
+NUMBERS = st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1.0, float("nan"), float("inf"), float("-inf")])
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | NUMBERS | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),

@@ -131,6 +131,14 @@ def test_a_question_shorter_than_the_compared_tail_is_no_mismatch(make_tokenizer
     assert len(pair.student.ids) == 2
 
 
+def test_a_hint_after_the_question_changes_the_text_before_a_short_header_and_that_is_no_mismatch(
+    make_tokenizer: Any,
+) -> None:
+    terse = make_tokenizer("{% for m in messages %}{{ m.content }} {% endfor %}:")
+    pair = render_pair(ASKED, HintContext("rule reverse", "after_question"), terse, DEFAULT)
+    assert pair.teacher.text == "a b c d\n\nrule reverse :"
+
+
 @pytest.mark.parametrize(
     "template",
     [

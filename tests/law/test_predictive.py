@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -46,6 +46,7 @@ def test_a_certain_forecast_is_a_step():
     assert predictive.probability_of_at_least(0.4) == 0.0
 
 
+@settings(deadline=None)
 @given(st.floats(-2, 2), st.floats(0.001, 2), st.floats(1, 50), st.floats(0, 1), st.floats(-1, 1))
 def test_bounds_are_never_left_and_probabilities_fall_with_the_threshold(location, scale, df, student, threshold):
     predictive = Predictive(location=location, scale=scale, df=df, low=-student, high=1 - student)

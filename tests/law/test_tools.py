@@ -8,10 +8,14 @@ from predictor.errors import LawError
 from predictor.law import LinearLaw
 from predictor.law.bootstrap import bootstrap_line
 from predictor.law.compare import compare, influence
+from predictor.law.methods import lines_of
+from predictor.law.points import collect_points
 from predictor.law.select import select_law
 from predictor.law.simulate import PlantedLaw
 from predictor.law.size import Noise, half_width, next_gaps, noise_of, plan_sizes
-from predictor.records import Estimate
+from predictor.law.table import tabulate
+from predictor.records import Estimate, LawSpec
+from predictor.records.law.predict import predict_run
 
 GAPS = np.linspace(0.0, 0.6, 12)
 
@@ -120,12 +124,16 @@ def test_planned_half_width_is_what_a_study_of_that_size_gets():
         outcome_within=0.04**2 * 128 * 8,
     )
     expected = half_width(noise, 10, 128, 8)
-    found = []
+    found, spec = [], LawSpec(method="ols")
     for seed in range(60):
-        fit = LinearLaw(method="ols").fit(planted.records(np.linspace(0, 0.6, 10), seed=seed))
-        predictive = fit.predict(Estimate(value=0.3, stderr=0.03, num_units=128), num_eval_units=128).predictive
+        records = planted.records(np.linspace(0, 0.6, 10), seed=seed, remeasured=True)
+        fresh = [r.model_copy(update={"baseline_id": str(i)}) for i, r in enumerate(records)]
+        points = collect_points(fresh, spec.model_copy(update={"allow_mixed": True})).points
+        law = lines_of(tabulate(points, 2), spec).families[0]
+        gap = Estimate(value=0.3, stderr=0.03, num_units=128)
+        predictive = predict_run(law, gap, (), student=None, num_eval_units=128).predictive
         found.append(stats.t.ppf(0.9, predictive.df) * predictive.scale)
-    assert np.mean(found) == pytest.approx(expected, rel=0.06)
+    assert np.mean(found) == pytest.approx(expected, rel=0.08)
 
 
 def test_noise_of_a_fit_gives_its_own_size_back():
@@ -133,7 +141,8 @@ def test_noise_of_a_fit_gives_its_own_size_back():
     fit = LinearLaw(method="ols").fit(planted.records(GAPS, seed=2))
     law = fit.families[0]
     noise = noise_of(law)
-    assert noise.residual_var(128, 8) == pytest.approx(max(law.residual_var, 0.02**2 + 0.03**2), rel=0.2)
+    known = law.slope.value**2 * law.probe_var + law.eval_var
+    assert noise.residual_var(128, 8) == pytest.approx(max(law.residual_var, known), rel=1e-6)
     with pytest.raises(LawError, match="follows from fitted runs"):
         noise_of(LinearLaw().fit([]).line("none"))
 

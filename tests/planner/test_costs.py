@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictor.records import Budget, CostModel, CostObservation, LedgerEntry
@@ -73,6 +73,7 @@ def test_a_run_stays_under_its_planned_cost_at_the_stated_rate(spread: float) ->
     assert np.mean(under) >= (0.85 if spread > 0.15 else 0.88)
 
 
+@settings(deadline=None)
 @given(
     st.floats(0.5, 0.99),
     st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.01, 1e4), st.integers(1, 500)), max_size=8),
@@ -89,6 +90,7 @@ def test_a_safer_cost_is_never_smaller_and_always_finite(
         assert 0.0 < median.eval_seconds <= safe.eval_seconds * (1 + 1e-12) < math.inf
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e6), st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.floats(0, 1e5)), max_size=20))
 def test_what_is_charged_is_gone_and_the_rest_is_never_negative(cap: float, spent: list[tuple[str, float]]) -> None:
     entries = [LedgerEntry(kind="train", key=key, seconds=s, time_utc="") for key, s in spent]

@@ -95,8 +95,8 @@ def test_controls_without_information_have_no_gap_and_the_student_is_measured_on
     assert abs(control.value) < 4 * control.stderr
     assert {gap.baseline_id for gap in result.hints} == {result.baseline_id}
     arms = probe.study.rollouts.read().groupby("arm_key").size()
-    # student on both splits; bare resample, two teachers and one shared irrelevant text on the held-out ones
-    assert sorted(arms) == [16 * NUM_EXAMPLES] * 4 + [32 * NUM_EXAMPLES]
+    # student on both splits; on the held-out ones bare resample, `none`, two teachers and one shared irrelevant text
+    assert sorted(arms) == [16 * NUM_EXAMPLES] * 5 + [32 * NUM_EXAMPLES]
 
 
 def test_net_gap_subtracts_the_bare_resample_and_consensus_of_a_shared_hint_is_its_gap(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_more_rollouts_are_added_to_those_already_stored(tmp_path: Path) -> None
     (path / "study.yaml").write_text((path / "study.yaml").read_text().replace("rollouts: 2", "rollouts: 5"))
     result = run_probe(path).run(quiet)
     frame = Study(path).rollouts.read()
-    assert result.effort.generated_rollouts == 3 * 5 * NUM_EXAMPLES
+    assert result.effort.generated_rollouts == 3 * 6 * NUM_EXAMPLES
     assert frame.groupby(["arm_key", "example_id"])["index"].agg(list).map(sorted).map(tuple).nunique() == 1
 
 

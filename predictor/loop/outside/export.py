@@ -63,6 +63,7 @@ def export_run(study: Study, run_or_hint: str, target: Target | None = None) -> 
     where the target cannot show such a hint at all.
     """
     wanted = _wanted(study, run_or_hint)
+    # TRL takes one context for each row of the data; feedback on an attempt exists only during the run.
     feedback = wanted.hint.kind == "feedback"
     chosen = target or ("verl" if feedback else "trl")
     if wanted.hint.kind == "none":
@@ -83,6 +84,7 @@ def export_training_rows(study: Study, hint: str) -> list[dict[str, Any]]:
     HintError for hints that depend on the student's own attempt, or that are shown as turns instead of text.
     """
     config = hint_config(study, hint)
+    # The probe's own builder, so that training elsewhere shows the very texts that were measured.
     data = load_examples(study.config.task, study.path)
     builder = ContextBuilder(config, data.train, study.config.probe.seed)
     if builder.needs_attempt or config.kind == "none" or config.placement == "turns":
@@ -123,6 +125,7 @@ def _trl(wanted: _Wanted) -> Iterator[str]:
     yield from _field("max_prompt_length", None)
     yield from _thinking(wanted)
     batch = training.prompts_per_step * training.rollouts_per_prompt
+    # The largest pass that divides the step evenly: TRL has no uneven last pass.
     micro = math.gcd(batch, training.micro_batch)
     yield "# One device: completions in a pass, times passes, are the completions of one optimiser step."
     yield from _field("num_generations", training.rollouts_per_prompt)
@@ -178,6 +181,7 @@ def _optimizer(wanted: _Wanted) -> Iterator[str]:
 
 def _thinking(wanted: _Wanted) -> Iterator[str]:
     thinking = wanted.sampling.thinking
+    # TRL renders both prompts with the same options.
     if thinking.student is not None and thinking.student == thinking.teacher:
         yield from _field("chat_template_kwargs", {"enable_thinking": thinking.student})
 
@@ -199,11 +203,13 @@ def _verl(wanted: _Wanted) -> Iterator[str]:
         "full_logit_distillation": True,
         "distillation_topk": training.support.k if isinstance(training.support, StudentTopK) else None,
         "distillation_add_tail": isinstance(training.support, StudentTopK),
+        # Same convention as ours: 0 forward, 1 reverse KL.
         "alpha": wanted.alpha,
         "teacher_regularization": "ema",
         "teacher_update_rate": training.teacher.rate if isinstance(training.teacher, EmaTeacher) else 0.0,
         "include_environment_feedback": True,
         "environment_feedback_only_without_solution": False,
+        # One step for each batch is strictly on-policy, and importance weights would all be 1.
         "is_clip": None,
         "reprompt_template": "{prompt}{feedback}\n\nCorrectly solve the original question.\n",
     }

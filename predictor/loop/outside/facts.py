@@ -29,6 +29,7 @@ def _standard_error(value: Any) -> float:
     """The number, or NaN for the word `unknown`; a NaN that nobody declared is refused like any other bad number."""
     if isinstance(value, str) and value.strip().lower() == UNKNOWN:
         return math.nan
+    # NaN fails this comparison: data frames use it for missing numbers, which nobody declared.
     if not isinstance(value, str | int | float) or not 0.0 <= float(value) < math.inf:
         raise ValueError(f"a standard error is a number of at least 0, or the word `{UNKNOWN}`")
     return float(value)
@@ -87,6 +88,7 @@ def said(stderr: float) -> float | str:
 
 def run_spec(run: OutsideRun, config: StudyConfig, seed: int) -> RunSpec:
     """Identity of an outside run; equal facts apart from the measured numbers give equal keys."""
+    # Everything but the seed and the measured numbers: seeds of one training share this key.
     settings = [run.hint, run.decoding, run.checkpoint_rule, run.preset]
     return RunSpec(
         model=config.model.path if run.model == OWN else run.model,
@@ -120,6 +122,7 @@ def run_record(run: OutsideRun, spec: RunSpec, config: StudyConfig, source: tupl
 
 
 def _gap(run: OutsideRun, spec: RunSpec, config: StudyConfig, provenance: Provenance) -> GapEstimate:
+    # The sum of two given numbers is no guess; its standard error would be, so it stays unknown.
     teacher = run.before + run.gap if run.before is not None else None
     known = {hint.name: hint.kind for hint in config.hints}
     return GapEstimate(
@@ -132,6 +135,7 @@ def _gap(run: OutsideRun, spec: RunSpec, config: StudyConfig, provenance: Proven
         teacher=_share(teacher, math.nan, run.num_units),
         gap=_difference(run.gap, run.gap_stderr, run.num_units),
         consensus_gap=_consensus(run),
+        # Nobody counted these for an outside run, and their defaults would say that all was well.
         coverage=math.nan,
         truncated=math.nan,
         undecided=math.nan,

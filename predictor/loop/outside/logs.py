@@ -82,6 +82,7 @@ def outside_run(study: Study, file: Path, kind: LogKind, facts: LogFacts) -> Out
     """The run that a log and its facts tell of; DataError for a metric that the log does not have."""
     series = read_log(file, kind)
     accuracy = _metric(series, facts.accuracy, file)
+    # Two values at one step are two evaluations, not before and after.
     if len({step for step, _ in accuracy}) < 2:
         raise DataError(
             "one logged accuracy is no improvement",
@@ -120,6 +121,7 @@ def _gap(study: Study, file: Path, facts: LogFacts, series: Series) -> dict[str,
             )
         teacher, student = (_metric(series, name, file)[0][1] for name in (facts.teacher_accuracy, facts.accuracy))
         return {"gap": teacher - student, "gap_stderr": said(facts.gap_stderr)}
+    # A gap belongs to its model and task: another model's would be a guess.
     own = {facts.model, facts.family, facts.task} == {OWN}
     gaps = [gap for gap in study.records("gaps", GapEstimate) if gap.hint == facts.hint and own]
     if not gaps:
@@ -129,6 +131,7 @@ def _gap(study: Study, file: Path, facts: LogFacts, series: Series) -> dict[str,
             expected="`teacher_accuracy` in the facts, or a gap that this study measured",
             fix=f"name the metric, or probe the hint config here and set model, family and task to `{OWN}`",
         )
+    # The latest, if a probe was repeated.
     gap = gaps[-1]
     consensus = gap.consensus_gap
     return {
@@ -160,6 +163,7 @@ def read_log(file: Path, kind: LogKind) -> Series:
     try:
         for step, metrics in readers[kind](file):
             for name, value in metrics.items():
+                # Logs mix numbers with texts, flags and NaN; only numbers can be an accuracy.
                 if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                     series.setdefault(name, []).append((step, float(value)))
     except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -188,6 +192,7 @@ def _verl_rows(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _console_metrics(text: str) -> dict[str, float]:
+    # From the right, because metric names may hold colons.
     pairs = (part.rpartition(":") for part in text.split(" - "))
     return {name.strip(): float(value) for name, _, value in pairs if re.fullmatch(r"[-+.\deE]+", value)}
 

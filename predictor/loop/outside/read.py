@@ -46,6 +46,7 @@ def import_rows(study: Study, file: Path, kind: ImportKind, *, facts: LogFacts |
     source = (kind, _provenance(study, file, kind))
     seeds: Counter[str] = Counter()
     records = []
+    # Seeds only tell repeated trainings apart here, so unnamed ones are numbered as they come.
     for run in runs:
         identity = run_spec(run, study.config, 0).key
         seed = seeds[identity] if run.seed is None else run.seed
@@ -60,6 +61,7 @@ def store_rows(study: Study, records: Sequence[RunRecord]) -> list[RunRecord]:
 
     DataError when a run is stored already with other numbers.
     """
+    # The key is a hash of what was trained, so the same file read again gives the same keys.
     known = {run.spec.key: run for run in study.records("runs", RunRecord)}
     new = [record for record in records if record.spec.key not in known]
     changed = [
@@ -87,6 +89,7 @@ def _numbers(record: RunRecord) -> str:
 
 def _provenance(study: Study, file: Path, kind: str) -> Provenance:
     """Now, here, and the identity of the file's content."""
+    # The path says nothing once the file has moved; its content does.
     fingerprint = content_hash(file.read_bytes().hex())[:16]
     return current_provenance(config_key=study.config.key, engine=f"import of {kind}", engine_version=fingerprint)
 
@@ -95,6 +98,7 @@ def _table(file: Path) -> list[OutsideRun]:
     rows = list(_rows(file))
     if not rows:
         raise DataError("the table has no rows", where=str(file), expected=f"columns {', '.join(COLUMNS)}")
+    # All rows are read before anything is refused: one error for a file, not one for each attempt.
     problems: list[str] = []
     runs: list[OutsideRun] = []
     for number, row in rows:
@@ -127,6 +131,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _csv_rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    # Spreadsheets put a byte order mark before the first column's name.
     with file.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.DictReader(stream)
         for row in reader:

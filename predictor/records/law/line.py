@@ -85,14 +85,16 @@ class FamilyLaw(Record):
     seed_var: float = 0.0
     """Variance of one seed beyond what a point's mean over seeds shows."""
     seed_df: float = 0.0
+    shared_var: float = 0.0
+    """Variance of the student's accuracy where all runs share its measurement: it moves all of them together."""
     probe_var: float = 0.0
-    """Mean measured variance of the fitted gaps."""
+    """Mean measured variance of the fitted gaps, without the shared student's."""
     eval_var: float = 0.0
-    """Mean measured variance of one fitted run's improvement."""
+    """Mean measured variance of one fitted run's improvement, without the shared student's."""
     eval_scale: float = math.nan
     """`wls` only: a new run's variance around the line is this multiple of its evaluation variance."""
     unit_var: float = math.nan
-    """Variance of one example's paired improvement; prices an evaluation of any size."""
+    """Variance of one example's paired improvement, likewise; prices an evaluation of any size."""
     ceiling_var: float = math.nan
     """Mean square by which runs at the ceiling fall short of it; NaN takes the spread around the line."""
     gap_range: tuple[float, float] = (math.nan, math.nan)

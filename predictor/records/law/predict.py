@@ -29,7 +29,7 @@ def predict_run(
         )
     x = np.array([1.0, gap.value, *extra])
     law_var = float(x @ np.asarray(law.covariance) @ x)
-    probe_var = law.coefficients[1] ** 2 * gap.stderr**2
+    probe_var = law.coefficients[1] ** 2 * max(gap.stderr**2 - law.shared_var, 0.0)
     eval_var = _evaluation_variance(law, gap, num_eval_units)
     spread = _spread(law, law_var, probe_var, eval_var)
     low, high = (-1.0, 1.0) if student is None or math.isnan(student) else (-student, 1.0 - student)
