@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before any library is loaded, and inherited by every process that a test starts.
 _ENVIRONMENT = {
@@ -29,6 +30,10 @@ _ENVIRONMENT = {
 }
 for _name, _value in _ENVIRONMENT.items():
     os.environ.setdefault(_name, _value)
+
+# A busy machine makes a first example slow; that says nothing about the code.
+settings.register_profile("gapcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gapcast")
 
 _attempts: list[str] = []
 

@@ -58,11 +58,15 @@ def solve(x_NK: Floats, y_N: Floats, prior: Prior, weights_N: Floats | None = No
 
     The prior enters as one extra row for each informed term, so both problems are one least-squares solve.
     """
-    root_N = np.ones(len(y_N)) if weights_N is None else np.sqrt(weights_N)
-    root_K = np.sqrt(np.asarray(prior.precisions))
-    informed = root_K > 0.0
-    rows = np.vstack([x_NK * root_N[:, None], np.diag(root_K)[informed]])
-    targets = np.concatenate([y_N * root_N, (root_K * np.asarray(prior.means))[informed]])
+    rows, targets = x_NK, y_N
+    if weights_N is not None:
+        root_N = np.sqrt(weights_N)
+        rows, targets = x_NK * root_N[:, None], y_N * root_N
+    if prior.num_flat < len(prior.precisions):
+        root_K = np.sqrt(np.asarray(prior.precisions))
+        informed = root_K > 0.0
+        rows = np.vstack([rows, np.diag(root_K)[informed]])
+        targets = np.concatenate([targets, (root_K * np.asarray(prior.means))[informed]])
     df = prior.df + len(y_N) - prior.num_flat
     if df <= 0:
         raise LawError(
@@ -80,8 +84,8 @@ def solve(x_NK: Floats, y_N: Floats, prior: Prior, weights_N: Floats | None = No
             expected="gaps that differ",
             fix="train hint configs with other gaps, or use method `bayes` with the published prior",
         )
-    coefficients = np.linalg.solve(r, q.T @ targets)
+    inverse = np.linalg.inv(r)
+    coefficients = inverse @ (q.T @ targets)
     residuals = targets - rows @ coefficients
     variance = (prior.df * prior.variance + float(residuals @ residuals)) / df
-    inverse = np.linalg.inv(r)
     return Solution(coefficients, variance * (inverse @ inverse.T), float(df), variance)

@@ -20,18 +20,18 @@ _MIN_CONFIGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Where the spread of outcomes around the line comes from."""
+    """Where the spread of outcomes around the line comes from; the student's own noise is shared and cancels."""
 
     slope: float
     run_var: float
     """Between runs: seeds, and hint configs that depart from the line."""
     gap_between: float
-    """Variance over examples of one example's true gap."""
+    """Variance over examples of the self-teacher's true accuracy, as far as the shared student leaves it."""
     gap_within: float
-    """Variance of one example's measured gap from a single pair of rollouts."""
+    """Variance of one example's accuracy from a single rollout of the self-teacher."""
     outcome_between: float
     outcome_within: float
-    """The same two for the improvement."""
+    """The same two for the trained student."""
 
     def residual_var(self, num_examples: int, rollouts: int) -> float:
         """Variance of a run around the fitted line when both are measured on this many examples and rollouts."""

@@ -86,24 +86,31 @@ def _coefficient(coefficient: Coefficient) -> Cell:
 
 
 def _guards(evidence: Evidence) -> Table:
-    """Guards of the law and of the forecasts on this page; the same words about several hint configs are one row."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
-    guards: list[tuple[str, LawGuard]] = [
-        ("forecast", g) for _, item in evidence.shown_forecasts() for g in item.guards
-    ]
-    guards += [("law", guard) for guard in evidence.law.guards] if evidence.law is not None else []
-    for source, guard in guards:
-        subjects = found.setdefault((guard.severity, source, guard.name, guard.message), [])
-        subjects += [subject for subject in guard.subjects if subject not in subjects]
+    """Guards of the law one by one; those of the forecasts by name, because the forecasts' table tells each."""
+    found: dict[tuple[str, str, str], list[LawGuard]] = {}
+    for _, item in evidence.shown_forecasts():
+        for guard in item.guards:
+            found.setdefault((guard.severity, "forecast", guard.name), []).append(guard)
+    for guard in evidence.law.guards if evidence.law is not None else ():
+        found.setdefault((guard.severity, "law", guard.message), []).append(guard)
     # `doubt` sorts before `note`, so what changes the exit code stands on top.
-    rows = [_guard_row(*said, ", ".join(about)) for said, about in sorted(found.items(), key=lambda item: item[0][0])]
+    rows = [_guard_row(severity, source, guards) for (severity, source, _), guards in sorted(found.items(), key=_first)]
     rows += _left_out(evidence.law)
     return table("Reasons to doubt, and records left out", ("kind", "said of", "name", "about", "in full"), rows)
 
 
-def _guard_row(severity: str, source: str, name: str, text: str, about: str) -> Row:
+def _first(item: tuple[tuple[str, str, str], list[LawGuard]]) -> str:
+    return item[0][0]
+
+
+def _guard_row(severity: str, source: str, guards: list[LawGuard]) -> Row:
+    """One row for guards of one name: all their subjects, and the first of their different messages."""
+    about = list(dict.fromkeys(subject for guard in guards for subject in guard.subjects))
+    texts = list(dict.fromkeys(guard.message for guard in guards))
+    more = f"; and {len(texts) - 1} more like it" if len(texts) > 1 else ""
     tone = "bad" if severity == "doubt" else ""
-    return Row((plain(severity, tone=tone), plain(source), plain(name), plain(about), plain(text)))
+    cells = (plain(severity, tone=tone), plain(source), plain(guards[0].name), plain(", ".join(about)))
+    return Row((*cells, plain(texts[0] + more)))
 
 
 def _left_out(law: LawFit | None) -> list[Row]:

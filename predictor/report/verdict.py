@@ -67,7 +67,8 @@ def _said_before(evidence: Evidence, runs: Sequence[RunRecord]) -> str:
 def _planned(evidence: Evidence) -> str:
     plan = evidence.plan
     if plan is None or not plan.chosen:
-        return f"No run is proposed: {plan.reason if plan is not None else 'there is no plan'}."
+        reason = plan.reason if plan is not None else "there is no plan"
+        return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
     first = plan.chosen[0]
     row = next((row for row in plan.rows if row.hint == first.hint), None)
     said = "" if row is None else f", forecast {signed(row.mean)} (80 % interval {span(row.interval80)})"
@@ -91,14 +92,15 @@ def _forecast(evidence: Evidence) -> str:
 
 def _probed(evidence: Evidence) -> str:
     # What can be kept is preferred to what can be shown.
-    known = [gap for gap in evidence.hints if gap.consensus_gap is not None]
+    hints = [gap for gap in evidence.hints if gap.kind != "none"]
+    known = [gap for gap in hints if gap.consensus_gap is not None]
     name = "consensus gap" if known else "gap"
-    best = max(known or evidence.hints, key=lambda gap: _measured(gap).value, default=None)
+    best = max(known or hints, key=lambda gap: _measured(gap).value, default=None)
     if best is None:
         return "Only controls are measured so far."
     value = _measured(best)
     return (
-        f"{count(len(evidence.hints), 'hint config')} measured, nothing forecast yet; the largest {name} is "
+        f"{count(len(hints), 'hint config')} measured, nothing forecast yet; the largest {name} is "
         f"`{best.hint}`, {signed(value.value)} (95 % interval {span(value.interval())})."
     )
 

@@ -203,7 +203,7 @@ def families(num_families, num_configs, *, spread, noise, seed):
 
 
 def test_hierarchical_agrees_with_statsmodels_mixedlm_reml_on_balanced_data():
-    records = families(8, 6, spread=0.4, noise=0.05, seed=1)
+    records = families(6, 4, spread=0.4, noise=0.05, seed=1)
     x, y = points_of(records)
     groups = [record.spec.family for record in records]
     design = sm.add_constant(x)

@@ -115,20 +115,19 @@ def test_bootstrap_of_three_points_survives_draws_of_one_gap_only():
 
 def test_planned_half_width_is_what_a_study_of_that_size_gets():
     planted = PlantedLaw(slope=1.0, config_sd=0.03, seed_sd=0.0, probe_stderr=0.03, eval_stderr=0.04, student=0.2)
+    _, teacher, trained = planted.arm_stderrs
     noise = Noise(
         slope=1.0,
         run_var=0.03**2,
         gap_between=0.0,
-        gap_within=0.03**2 * 128 * 8,
+        gap_within=teacher**2 * 128 * 8,
         outcome_between=0.0,
-        outcome_within=0.04**2 * 128 * 8,
+        outcome_within=trained**2 * 128 * 8,
     )
     expected = half_width(noise, 10, 128, 8)
     found, spec = [], LawSpec(method="ols")
     for seed in range(60):
-        records = planted.records(np.linspace(0, 0.6, 10), seed=seed, remeasured=True)
-        fresh = [r.model_copy(update={"baseline_id": str(i)}) for i, r in enumerate(records)]
-        points = collect_points(fresh, spec.model_copy(update={"allow_mixed": True})).points
+        points = collect_points(planted.records(np.linspace(0, 0.6, 10), seed=seed), spec).points
         law = lines_of(tabulate(points, 2), spec).families[0]
         gap = Estimate(value=0.3, stderr=0.03, num_units=128)
         predictive = predict_run(law, gap, (), student=None, num_eval_units=128).predictive

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from predictor.plots.gaps import CONSENSUS, CONTROLS, RAW, plot_gaps
 from predictor.plots.style import FIGURE_WIDTH, draw_interval, literal
@@ -86,6 +87,18 @@ def test_a_control_without_its_hint_config_is_still_shown(gaps: list[GapEstimate
     assert [label.get_text() for label in ax.get_yticklabels()] == ["answer"]
     strange = alone[0].model_copy(update={"hint": "answer/shuffled"})
     assert len(interval_lines(plot_gaps([strange]))) >= 1
+
+
+def test_a_control_that_is_one_arm_for_all_hint_configs_is_one_band(gaps: list[GapEstimate]) -> None:
+    same = contrast(0.021, 0.015)
+    shared = [gap.model_copy(update={"gap": same}) if gap.hint.endswith("/irrelevant") else gap for gap in gaps]
+    ax = plot_gaps(shared)
+    (band,) = ax.patches
+    low, high = same.interval(0.95)
+    assert isinstance(band, Rectangle)
+    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((low, high))
+    assert markers(ax, CONTROLS["irrelevant"][1].marker) == {}
+    assert not plot_gaps(gaps).patches
 
 
 def test_no_gaps_give_empty_axes() -> None:

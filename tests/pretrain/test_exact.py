@@ -40,7 +40,9 @@ def sample_endings(model: PreTrainedModel, prompt: list[int], count: int, *, num
     generator = torch.Generator().manual_seed(5)
     ids_BT = torch.tensor([prompt]).repeat(count, 1)
     for _ in range(num_tokens):
-        logits_BV = model(input_ids=ids_BT).logits[:, -1]
+        # Many rows are still alike; each distinct one is computed once.
+        distinct, row_of = torch.unique(ids_BT, dim=0, return_inverse=True)
+        logits_BV = model(input_ids=distinct).logits[row_of, -1]
         drawn_B1 = torch.multinomial(torch.softmax(logits_BV, dim=-1), 1, generator=generator)
         ids_BT = torch.cat([ids_BT, drawn_B1], dim=1)
     return ids_BT[:, len(prompt) :]

@@ -34,9 +34,9 @@ CARD_ROW = re.compile(r"^\| (\w+) \| ([\d.]+) \(([\d.]+)\) \|", re.MULTILINE)
 def test_the_same_seed_gives_the_same_losses_and_another_seed_does_not() -> None:
     torch.set_num_threads(1)
     shape = SHAPES["llama-s"]
-    first, again, other = (pretrain(shape, seed=seed, num_steps=20)[1] for seed in (0, 0, 1))
+    first, again = (pretrain(shape, seed=0, num_steps=20)[1] for _ in range(2))
     assert first == again
-    assert first != other
+    assert first[:1] != pretrain(shape, seed=1, num_steps=1)[1]
     assert np.mean(first[-5:]) < first[0] - 0.5
 
 

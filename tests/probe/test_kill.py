@@ -40,6 +40,23 @@ def start(study: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 
+def wait_for_sampling(process: subprocess.Popen[str]) -> None:
+    """Return when the first progress line says that sampling begins; only then is an instant worth killing at."""
+    assert process.stderr is not None
+    while "student" not in process.stderr.readline() and process.poll() is None:
+        pass
+
+
+def seconds_of_sampling(study: Path) -> float:
+    """Let an undisturbed probe run to its end; the time from its first progress line to its end."""
+    process = start(study)
+    wait_for_sampling(process)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return time.monotonic() - began
+
+
 def finish(study: Path) -> None:
     """Let a probe run to its end."""
     process = start(study)
@@ -58,19 +75,15 @@ def rollouts(study: Path) -> pd.DataFrame:
 @pytest.mark.timeout(600)
 def test_a_probe_killed_ten_times_ends_with_the_same_rollouts(tmp_path: Path) -> None:
     calm, disturbed = small_study(tmp_path / "calm"), small_study(tmp_path / "disturbed")
-    finish(calm)
+    whole = seconds_of_sampling(calm)
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(KILLS):
         process = start(disturbed)
-        assert process.stderr is not None
-        # The first progress line says that sampling is about to begin; only then is an instant worth killing at.
-        while "student" not in process.stderr.readline() and process.poll() is None:
-            pass
-        time.sleep(float(rng.uniform(0.0, 0.6)))
+        wait_for_sampling(process)
+        time.sleep(float(rng.uniform(0.0, 0.5 * whole)))
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stderr.close()
+        process.communicate()
         seen.append(len(rollouts(disturbed)))
     finish(disturbed)
     assert seen == sorted(seen)

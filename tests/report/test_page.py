@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from predictor.errors import StoreError
 from predictor.records import RunRecord
-from predictor.report import build_report
+from predictor.report import build_report, write_figures
 from predictor.report.page import Cell, Page, Row, Sample, Section, plain, render, table, visible
 from predictor.store import Study
 from tests.planted_study import Stage, planted_study
@@ -208,3 +208,10 @@ def test_visible_text_has_no_control_characters_and_keeps_printable_text(text: s
     assert all(c.isprintable() or c in "\n\t" for c in shown)
     if all(c.isprintable() for c in text):
         assert shown == text
+
+
+def test_figures_are_written_as_files_and_those_that_cannot_exist_are_left_out(tmp_path: Path) -> None:
+    study = planted_study(tmp_path / "study", "probed")
+    written = write_figures(study, tmp_path / "figures")
+    assert [path.name for path in written] == ["gaps.svg"]
+    assert written[0].read_text(encoding="utf-8").startswith("<?xml")

@@ -76,7 +76,7 @@ the stored weights on {num_documents} held-out strings per cell; standard error 
 {rows}
 
 A perfect reader would have 0.50 with `either`; 0.57, 0.27 and 0.11 with `maybe75`, `maybe50` and `maybe25`, whose rule
-is right only that often; and without a hint 0.083 over all rules and 0.13 where the rule is reverse, which is the prior.
+is right only that often; and without a hint 0.083 over all rules and 0.13 where the rule is reverse (the prior).
 """
 
 
