@@ -7,7 +7,7 @@ ignores single odd runs. `hierarchical` lets families share what they have in co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -16,10 +16,10 @@ from predictor.errors import LawError
 from predictor.law.hierarchical import hierarchical_lines
 from predictor.law.lines import Lines, SolutionOf, checked_solution, family_law, family_lines, prior_line
 from predictor.law.prior import prior_of
-from predictor.law.regression import Prior, Solution, solve
+from predictor.law.regression import Prior, Solution, clustered, solve
 from predictor.law.robust import theil_sen_solution
 from predictor.law.saturating import below_ceiling
-from predictor.law.table import PointTable
+from predictor.law.table import Floats, PointTable
 from predictor.law.york import york_solution
 from predictor.records import FamilyLaw, LawMethod, LawSpec
 
@@ -42,6 +42,12 @@ def lines_of(table: PointTable, spec: LawSpec) -> Lines:
             found=spec.formula,
             fix="drop the extra terms, or use `ols`, `wls`, `bayes` or `hierarchical`",
         )
+    if spec.covariance == "clustered" and spec.method not in _WEIGHTS:
+        raise LawError(
+            f"method `{spec.method}` has no clustered covariance",
+            expected="`ols` or `wls`",
+            fix="use one of them, or covariance `classical` with one point for each hint config",
+        )
     if spec.method == "hierarchical":
         return hierarchical_lines(table)
     prior = prior_of(spec)
@@ -53,6 +59,9 @@ def _law(family: str, table: PointTable, *, spec: LawSpec, prior: Prior) -> Fami
     below = below_ceiling(table, prior) if spec.form == "saturating" else None
     fitted_on = table if below is None else below
     solution = checked_solution(family, fitted_on, prior, _SOLUTIONS[spec.method])
+    if spec.covariance == "clustered":
+        data, weights_N = (fitted_on.x_NK, fitted_on.y_N), _WEIGHTS[spec.method](fitted_on)
+        solution = clustered(solution, data, fitted_on.config_N, weights_N)
     law = family_law(family, table, solution, prior, below=below)
     return _weighted(law) if spec.method == "wls" else law
 
@@ -75,6 +84,11 @@ def _conjugate(table: PointTable, prior: Prior) -> Solution:
 
 
 def _weighted_squares(table: PointTable, prior: Prior) -> Solution:
+    return solve(table.x_NK, table.y_N, prior, _precisions(table))
+
+
+def _precisions(table: PointTable) -> Floats:
+    """Inverse measurement variance of every point's improvement."""
     variance_N = (table.y_var_N - table.shared_var) / table.runs_N
     if not np.all(variance_N > 0.0):
         raise LawError(
@@ -83,8 +97,11 @@ def _weighted_squares(table: PointTable, prior: Prior) -> Solution:
             expected="standard errors above 0",
             fix="measure the improvements on more than one example, or use method `ols`",
         )
-    return solve(table.x_NK, table.y_N, prior, 1.0 / variance_N)
+    return 1.0 / variance_N
 
+
+_WEIGHTS: Mapping[LawMethod, Callable[[PointTable], Floats | None]] = {"ols": lambda _: None, "wls": _precisions}
+"""Weights of the methods that can have a clustered covariance."""
 
 _SOLUTIONS: Mapping[LawMethod, SolutionOf] = {
     "ols": _conjugate,

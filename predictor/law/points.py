@@ -35,9 +35,10 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One usable run."""
+    """One usable run; `config` is its identity without the seed."""
 
     record: RunRecord
+    config: str
     gap: GapEstimate
     x: Estimate
     predictor: GapName
@@ -174,7 +175,7 @@ def _row(record: RunRecord, spec: LawSpec) -> tuple[_Row | None, str]:
     if math.isnan(x.stderr) or math.isnan(response.stderr):
         return None, "a standard error is missing (it is never taken as 0)"
     extra = extra_values(spec, gap, record.spec.num_steps)
-    return _Row(record, gap, x, predictor, extra, response), ""
+    return _Row(record, _config_key(record), gap, x, predictor, extra, response), ""
 
 
 def _fallback_guard(spec: LawSpec, hints: Sequence[str]) -> LawGuard:
@@ -189,8 +190,8 @@ def _fallback_guard(spec: LawSpec, hints: Sequence[str]) -> LawGuard:
 def _points(rows: Sequence[_Row], spec: LawSpec) -> tuple[LawPoint, ...]:
     groups: dict[str, list[_Row]] = {}
     for row in rows:
-        key = _config_key(row.record)
-        groups.setdefault(key if spec.unit == "config" else f"{key} seed {row.record.spec.seed}", []).append(row)
+        key = row.config if spec.unit == "config" else f"{row.config} seed {row.record.spec.seed}"
+        groups.setdefault(key, []).append(row)
     several_models = len({row.record.spec.model for row in rows}) > 1
     return tuple(_point(members, several_models=several_models) for members in groups.values())
 
@@ -210,7 +211,7 @@ def _point(rows: Sequence[_Row], *, several_models: bool) -> LawPoint:
         model=spec.model,
         task=spec.task,
         hint=spec.hint,
-        config=_config_key(first.record),
+        config=first.config,
         xs=(math.fsum(row.x.value for row in rows) / count, *first.extra),
         x_stderr=math.sqrt(math.fsum(row.x.stderr**2 for row in rows) / count),
         ys=tuple(row.y.value for row in rows),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from predictor.errors import LawError
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Relative size of the smallest singular value below which the terms say the same thing.
 _SINGULAR = 1e-10
@@ -89,3 +90,25 @@ def solve(x_NK: Floats, y_N: Floats, prior: Prior, weights_N: Floats | None = No
     residuals = targets - rows @ coefficients
     variance = (prior.df * prior.variance + float(residuals @ residuals)) / df
     return Solution(coefficients, variance * (inverse @ inverse.T), float(df), variance)
+
+
+def clustered(
+    solution: Solution, data: tuple[Floats, Floats], clusters_N: Ints, weights_N: Floats | None = None
+) -> Solution:
+    """The same coefficients with the cluster-robust covariance CR1 and clusters - 1 degrees of freedom.
+
+    (X'WX)⁻¹ (Σ_g X_g'W r_g r_g'W X_g) (X'WX)⁻¹ · G/(G-1) · (N-1)/(N-K), as statsmodels' `cov_type="cluster"` with
+    `use_t=True`. With few clusters it is too small: simulated 95 % intervals cover 91 % with 4 and 92 % with 6 to 12.
+    """
+    x_NK, y_N = data
+    num_points, num_terms = x_NK.shape
+    num_clusters = int(np.count_nonzero(np.bincount(clusters_N)))
+    if num_clusters < 2:
+        raise LawError("a clustered covariance needs at least two hint configs", found=f"{num_clusters}")
+    weighted_NK = x_NK if weights_N is None else x_NK * weights_N[:, None]
+    bread_KK = np.linalg.inv(weighted_NK.T @ x_NK)
+    scores_NK = weighted_NK * (y_N - x_NK @ solution.coefficients_K)[:, None]
+    sums_GK = np.column_stack([np.bincount(clusters_N, column) for column in scores_NK.T])
+    correction = num_clusters / (num_clusters - 1) * (num_points - 1) / (num_points - num_terms)
+    covariance = correction * (bread_KK @ (sums_GK.T @ sums_GK) @ bread_KK)
+    return Solution(solution.coefficients_K, covariance, float(num_clusters - 1), solution.residual_var)

@@ -160,6 +160,29 @@ def test_wls_and_its_interval_for_a_new_run_equal_statsmodels_with_the_new_runs_
     assert (low, high) == pytest.approx((frame["obs_ci_lower"].iloc[0], frame["obs_ci_upper"].iloc[0]), abs=1e-10)
 
 
+@pytest.mark.parametrize("method", ["ols", "wls"])
+def test_clustered_covariances_equal_statsmodels_to_1e_10(method):
+    """One point for each run; the runs of one hint config are one cluster."""
+    planted = PlantedLaw(config_sd=0.05, seed_sd=0.02, eval_stderr=0.02)
+    stderrs = np.linspace(0.01, 0.04, 18)
+    records = [with_stderr(r, float(s)) for r, s in zip(planted.records(GAPS, seeds=3, seed=8), stderrs, strict=True)]
+    x, y = points_of(records)
+    groups = np.repeat(np.arange(6), 3)
+    weights = 1 / stderrs**2 if method == "wls" else np.ones(18)
+    borrowed = sm.WLS(y, sm.add_constant(x), weights=weights).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
+    )
+    line = LinearLaw(method=method, unit="run", covariance="clustered", form="linear").fit(records).families[0]
+    assert np.asarray(line.covariance) == pytest.approx(borrowed.cov_params(), abs=1e-10)
+    assert line.slope.interval(0.95) == pytest.approx(tuple(borrowed.conf_int()[1]), abs=1e-10)
+    assert line.df == 5
+
+
+def test_a_clustered_covariance_is_for_least_squares_only():
+    with pytest.raises(LawError, match="no clustered covariance"):
+        LinearLaw(method="bayes", covariance="clustered").fit(PlantedLaw().records(GAPS))
+
+
 def test_s9_wls_refuses_an_improvement_without_standard_error():
     records = [with_stderr(record, 0.0) for record in PlantedLaw().records(GAPS)]
     with pytest.raises(LawError, match="standard error of every improvement"):

@@ -71,6 +71,8 @@ class LawSpec(Record):
     """Improvement on held-out examples, or on training examples; never a mixture."""
     unit: Literal["config", "run"] = "config"
     """One point for each hint config (mean over its seeds, as published) or for each run."""
+    covariance: Literal["classical", "clustered"] = "classical"
+    """`clustered` (CR1, t with clusters - 1 degrees of freedom) lets the runs of one hint config stray together."""
     prior: Literal["published", "none"] = "published"
     """Prior of `bayes`; `none` is flat and gives the intervals of `ols`."""
     allow_mixed: bool = False
