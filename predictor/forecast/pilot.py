@@ -83,18 +83,7 @@ def with_pilot(forecast: Forecast, pilot: RunRecord, ratio: PilotRatio) -> Forec
     Final evaluation noise is in neither predictor, so it is set aside while the two are averaged.
     """
     outcome = _pilot_outcome(forecast, pilot)
-    evaluation = forecast.shares.evaluation * forecast.predictive.scale**2
-    law_var = forecast.predictive.scale**2 - evaluation
-    pilot_var = (outcome.value * ratio.stderr) ** 2 + (ratio.value * outcome.stderr) ** 2 + ratio.residual_var
-    weight = law_var / (law_var + pilot_var)
-    law_part = (1.0 - weight) * forecast.predictive.location
-    predictive = Predictive(
-        location=law_part + weight * ratio.value * outcome.value,
-        scale=math.sqrt(law_var * pilot_var / (law_var + pilot_var) + evaluation),
-        df=1.0 / (weight**2 / ratio.df + (1.0 - weight) ** 2 / forecast.predictive.df),
-        low=forecast.predictive.low,
-        high=forecast.predictive.high,
-    )
+    predictive, weight, evaluation = _averaged(forecast, outcome, ratio)
     evidence = PilotEvidence(
         key=pilot.spec.key,
         num_steps=pilot.spec.num_steps,
@@ -107,6 +96,32 @@ def with_pilot(forecast: Forecast, pilot: RunRecord, ratio: PilotRatio) -> Forec
     update = {"pilot": evidence, "shares": _shares(evaluation, weight, predictive, forecast.shares)}
     guards = forecast.guards + _surprise(forecast, ratio, outcome)
     return forecast.model_copy(update=update | {"guards": guards} | _outcome(predictive, forecast.threshold))
+
+
+def _averaged(forecast: Forecast, outcome: Estimate, ratio: PilotRatio) -> tuple[Predictive, float, float]:
+    """Precision-weighted average of law and pilot, the pilot's weight, and the final evaluation's variance.
+
+    A law without an interval leaves the pilot alone, measured as noisily as the pilot was.
+    """
+    before = forecast.predictive
+    has_law = not math.isnan(before.scale)
+    evaluation = forecast.shares.evaluation * before.scale**2 if has_law else outcome.stderr**2
+    pilot_var = (outcome.value * ratio.stderr) ** 2 + (ratio.value * outcome.stderr) ** 2 + ratio.residual_var
+    law_var = before.scale**2 - evaluation if has_law else math.inf
+    weight = law_var / (law_var + pilot_var) if has_law else 1.0
+    location = weight * ratio.value * outcome.value
+    df = ratio.df
+    if has_law:
+        location += (1.0 - weight) * before.location
+        df = 1.0 / (weight**2 / ratio.df + (1.0 - weight) ** 2 / before.df)
+    noise = before.noise if has_law else math.sqrt(ratio.residual_var)
+    update = {
+        "location": location,
+        "scale": math.sqrt(weight * pilot_var + evaluation),
+        "df": df,
+        "noise": noise,
+    }
+    return before.model_copy(update=update), weight, evaluation
 
 
 def _pilot_outcome(forecast: Forecast, pilot: RunRecord) -> Estimate:
@@ -137,14 +152,16 @@ def _shares(evaluation: float, weight: float, after: Predictive, before: Varianc
     """The law's and the probe's parts shrink with the square of their weight; the pilot's noise is between runs."""
     share = evaluation / after.scale**2
     known = 1.0 - before.evaluation
-    kept = (1.0 - share) * (1.0 - weight) / known if known > 0.0 else 0.0
+    kept = (1.0 - share) * (1.0 - weight) / known if known > 0.0 and weight < 1.0 else 0.0
+    if kept == 0.0:
+        return VarianceShares(law=0.0, probe=0.0, evaluation=share, between_runs=1.0 - share)
     law, probe = kept * before.law, kept * before.probe
     return VarianceShares(law=law, probe=probe, evaluation=share, between_runs=1.0 - share - law - probe)
 
 
 def _surprise(forecast: Forecast, ratio: PilotRatio, outcome: Estimate) -> tuple[LawGuard, ...]:
     expected = forecast_of_pilot(forecast, ratio)
-    if covers(expected.predictive, outcome.value, 0.95):
+    if math.isnan(forecast.predictive.scale) or covers(expected.predictive, outcome.value, 0.95):
         return ()
     text = (
         f"the pilot gained {outcome.value:+.3f} where the law expected {expected.improvement.value:+.3f}; "

@@ -200,3 +200,14 @@ def test_a_forecast_with_an_unknown_standard_error_is_refused():
     bare = gap.model_copy(update={"gap": Estimate(value=0.3, stderr=math.nan, num_units=1, kind="difference")})
     with pytest.raises(LawError, match="standard error"):
         forecast(LinearLaw().fit([]), [bare], threshold=0.0)
+
+
+def test_a_law_without_an_interval_leaves_the_word_to_the_pilot():
+    records = [PLANTED.record(f"h{i}", gap, gap + 0.01 * i) for i, gap in enumerate((0.1, 0.1, 0.3, 0.3))]
+    bare = forecasts(records=records, method="ols")[1]
+    assert "no_interval" in names(bare)
+    after = with_pilot(bare, pilot_of("new1", 0.3, 0.2), pilot_ratio([]))
+    assert after.pilot.weight == 1.0
+    assert after.predictive.location == pytest.approx(0.26)
+    assert all(math.isfinite(bound) for bound in after.improvement.interval80)
+    assert sum(after.shares.model_dump().values()) == pytest.approx(1.0)
