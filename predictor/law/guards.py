@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtrit
 
 from predictor.law.lines import MIN_GAPS, Lines
 from predictor.records import FamilyLaw, LawGuard, LawPoint, LawSpec
 from predictor.records.law import GuardName, Severity
+from predictor.records.student_t import t_quantile
 
 # Above this student accuracy there is nothing left to gain that an evaluation of a few hundred examples could see.
 SATURATED = 0.95
@@ -67,7 +67,7 @@ def _family_guards(law: FamilyLaw, points: Sequence[LawPoint], spec: LawSpec) ->
 def _size_guards(law: FamilyLaw) -> list[LawGuard]:
     """What a high or low R2 hides: the width of a new run's interval, and that something beside the gap decides."""
     guards = []
-    half = float(stdtrit(law.df, 0.975)) * math.sqrt(law.residual_var * (1.0 + 1.0 / law.num_configs) + law.seed_var)
+    half = float(t_quantile(law.df, 0.975)) * math.sqrt(law.residual_var * (1.0 + 1.0 / law.num_configs) + law.seed_var)
     if MIN_GAPS <= law.num_configs < _FEW_CONFIGS and math.isfinite(half):
         text = f"{law.num_configs} hint configs leave a 95 % interval of ± {half:.3f} for a new run at the mean gap"
         guards.append(_guard("few_configs", text, "note", [law.family]))

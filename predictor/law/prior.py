@@ -76,16 +76,20 @@ def published_prior() -> PublishedPrior:
 
 def prior_of(spec: LawSpec) -> Prior:
     """The prior a specification asks for; extra terms are flat, because nothing is published about them."""
-    num_terms = 2 + len(spec.extra)
     if spec.method != "bayes" or spec.prior == "none":
-        return flat_prior(num_terms)
+        return flat_prior(2 + len(spec.extra))
+    return _informed_prior(len(spec.extra))
+
+
+@lru_cache(maxsize=16)
+def _informed_prior(num_extra: int) -> Prior:
     published = published_prior()
     choices = published.choices
     variance = choices.residual_sd**2
     precisions = (variance / choices.intercept_sd**2, variance / published.slope_sd**2)
     return Prior(
-        means=(published.intercept, published.slope) + (0.0,) * len(spec.extra),
-        precisions=precisions + (0.0,) * len(spec.extra),
+        means=(published.intercept, published.slope) + (0.0,) * num_extra,
+        precisions=precisions + (0.0,) * num_extra,
         df=choices.residual_df,
         variance=variance,
         probe_var=choices.gap_stderr**2,

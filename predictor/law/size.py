@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
-
 from predictor.errors import LawError
 from predictor.records import FamilyLaw, LawFit, Record
 from predictor.records.law.text import text_table
+from predictor.records.student_t import t_quantile
 
 _EXAMPLES = (64, 128, 256, 512, 1024)
 _ROLLOUTS = (1, 2, 4, 8, 16)
@@ -113,7 +112,7 @@ def half_width(noise: Noise, num_configs: int, num_examples: int, rollouts: int,
     if num_configs < _MIN_CONFIGS:
         return math.inf
     variance = noise.residual_var(num_examples, rollouts) * (1.0 + 1.0 / num_configs)
-    return float(stdtrit(num_configs - 2, 0.5 + level / 2)) * math.sqrt(variance)
+    return float(t_quantile(num_configs - 2, 0.5 + level / 2)) * math.sqrt(variance)
 
 
 def plan_sizes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,9 @@ class PointTable:
     @property
     def num_gaps(self) -> int:
         """Number of different gaps."""
-        return int(np.count_nonzero(np.diff(np.sort(self.gap_N)) > SAME_GAP)) + 1 if len(self) else 0
+        ordered: list[float] = sorted(self.gap_N.tolist())
+        steps = [after - before for before, after in pairwise(ordered)]
+        return sum(step > SAME_GAP for step in steps) + bool(ordered)
 
     @property
     def shared_var(self) -> float:

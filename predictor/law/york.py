@@ -17,7 +17,7 @@ from predictor.law.table import Floats, PointTable
 
 _TOLERANCE = 1e-14
 # The intrinsic variance is itself an estimate; searching for it needs no better line than this.
-_SEARCH_TOLERANCE = 1e-7
+_SEARCH_TOLERANCE = 1e-6
 _MAX_ITERATIONS = 500
 # The intrinsic spread is looked for between nothing and this multiple of the improvements' own spread.
 _WIDEST = 2.0
@@ -54,7 +54,8 @@ class Errors:
 
 def york_line(x_N: Floats, y_N: Floats, errors: Errors, *, tolerance: float = _TOLERANCE) -> YorkLine:
     """York's unified equations (13a-13e), iterated until the slope moves by less than `tolerance`."""
-    slope = float(np.polyfit(x_N, y_N, 1)[0])
+    centred_N = x_N - x_N.mean()
+    slope = float(centred_N @ y_N / (centred_N @ centred_N))
     for _ in range(_MAX_ITERATIONS):
         weight_N = errors.weights(slope)
         total = float(weight_N.sum())
@@ -62,7 +63,8 @@ def york_line(x_N: Floats, y_N: Floats, errors: Errors, *, tolerance: float = _T
         u_N, v_N = x_N - means[0], y_N - means[1]
         # Equation 13: W·(U/ω(Y) + bV/ω(X) - (bU + V)·r/α), with 1/ω a variance and r/α the covariance.
         beta_N = weight_N * (u_N * errors.y_var_N + slope * v_N * errors.x_var_N - (slope * u_N + v_N) * errors.cov_N)
-        previous, slope = slope, float((weight_N * beta_N) @ v_N / ((weight_N * beta_N) @ u_N))
+        pull_N = weight_N * beta_N
+        previous, slope = slope, float(pull_N @ v_N / (pull_N @ u_N))
         if abs(slope - previous) <= tolerance * (1.0 + abs(slope)):
             return _york_result(slope, means, (x_N, y_N), weight_N, beta_N)
     raise LawError(
@@ -154,4 +156,4 @@ def _intrinsic_variance(x_N: Floats, y_N: Floats, errors: Errors) -> float:
         return tiny
     from scipy.optimize import brentq
 
-    return float(brentq(excess, tiny, high, xtol=1e-10, rtol=1e-6)) if excess(high) < 0.0 else high
+    return float(brentq(excess, tiny, high, xtol=1e-9, rtol=1e-4)) if excess(high) < 0.0 else high

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from predictor.plots.style import BLUE, GREY, MUTED, ORANGE, SMALL, Mark, axes_for, tidy
 from predictor.records import Coefficient, LawFit, Predictive
+from predictor.records.student_t import t_cdf
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +84,6 @@ def _density(slope: Coefficient, grid: Floats) -> Floats:
         return np.full_like(grid, math.nan)
     step = grid[1] - grid[0]
     edges = np.concatenate([grid - step / 2, grid[-1:] + step / 2])
-    cumulative = np.asarray(stdtr(slope.df, (edges - slope.value) / slope.stderr), dtype=np.float64)
+    cumulative = np.asarray(t_cdf(slope.df, (edges - slope.value) / slope.stderr), dtype=np.float64)
     density: Floats = np.diff(cumulative) / step
     return density

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from pydantic import Field
-from scipy.special import stdtrit
 
 from predictor.records.base import Record
 from predictor.records.runs import Cost, LedgerEntry
+from predictor.records.student_t import t_quantile
 
 PRIOR_SPREAD = 0.15
 """Spread of log cost between runs before enough runs are seen: shared machines vary by about a seventh."""
@@ -130,4 +130,4 @@ def _upper(closest: list[float], every: list[float], level: float) -> float:
     squares = math.fsum((ratio - overall) ** 2 for ratio in every)
     df = PRIOR_SPREAD_DF + len(every) - 1
     spread = math.sqrt((PRIOR_SPREAD_DF * PRIOR_SPREAD**2 + squares) / df)
-    return math.exp(centre + float(stdtrit(df, level)) * spread * math.sqrt(1.0 + 1.0 / len(closest)))
+    return math.exp(centre + float(t_quantile(df, level)) * spread * math.sqrt(1.0 + 1.0 / len(closest)))

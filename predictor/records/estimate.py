@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from scipy.special import ndtri, stdtrit
-
 from predictor.records.base import Record
+from predictor.records.student_t import normal_quantile, t_quantile
 
 _ROUNDING = 1e-12
 """Standard errors up to this are what rounding leaves of identical units."""
@@ -34,7 +33,7 @@ class Estimate(Record):
             return (math.nan, math.nan)
         if self.kind == "share":
             return wilson_interval(self.value, _effective_units(self), level)
-        half = float(stdtrit(self.num_units - 1, 0.5 + level / 2)) * self.stderr
+        half = float(t_quantile(self.num_units - 1, 0.5 + level / 2)) * self.stderr
         if self.kind == "difference":
             if self.stderr <= _ROUNDING:
                 half = wilson_interval(0.0, self.num_units, level)[1]
@@ -68,7 +67,7 @@ def _effective_units(estimate: Estimate) -> float:
 
 def wilson_interval(share: float, units: float, level: float) -> tuple[float, float]:
     """Wilson's score interval (1927) for a share of `units` independent trials."""
-    z = float(ndtri(0.5 + level / 2))
+    z = normal_quantile(0.5 + level / 2)
     centre = (share + z * z / (2 * units)) / (1 + z * z / units)
     half = z / (1 + z * z / units) * math.sqrt(share * (1 - share) / units + z * z / (4 * units * units))
     low = 0.0 if share == 0.0 else max(0.0, centre - half)

@@ -6,12 +6,12 @@ import math
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
-from scipy.special import stdtr, stdtrit
 
 from predictor.records.base import Record
 from predictor.records.costs import Budget
 from predictor.records.estimate import Estimate, finite_or_none
 from predictor.records.runs import Cost, RunSpec
+from predictor.records.student_t import t_cdf, t_quantile
 
 Objective = Literal["best", "threshold", "sum"]
 RejectionCode = Literal[
@@ -83,11 +83,11 @@ class Candidate(Record):
         """P(true improvement of one run ≥ threshold); NaN when the forecast has no standard error."""
         if self.stderr == 0.0:
             return float(self.mean >= threshold)
-        return float(stdtr(self.df, (self.mean - threshold) / self.stderr))
+        return float(t_cdf(self.df, (self.mean - threshold) / self.stderr))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Central t interval at `level`, cut to what is possible."""
-        half = float(stdtrit(self.df, 0.5 + level / 2)) * self.stderr
+        half = float(t_quantile(self.df, 0.5 + level / 2)) * self.stderr
         low, high = -self.student, 1.0 - self.student
         return (min(max(self.mean - half, low), high), min(max(self.mean + half, low), high))
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from predictor.records.base import Record
+from predictor.records.student_t import t_cdf, t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ NUM_QUANTILES = 1001
 def standard_quantiles(df: float) -> Floats:
     """Quantiles of Student's t with `df` degrees of freedom at the midpoints of NUM_QUANTILES equal slices."""
     levels = (np.arange(NUM_QUANTILES) + 0.5) / NUM_QUANTILES
-    quantiles: Floats = np.asarray(stdtrit(df, levels), dtype=np.float64)
+    quantiles: Floats = np.asarray(t_quantile(df, levels), dtype=np.float64)
     quantiles.setflags(write=False)
     return quantiles
 
@@ -47,7 +47,7 @@ class Predictive(Record):
 
     def quantile(self, probability: float) -> float:
         """The value that a share `probability` of outcomes stays below."""
-        return float(self._bent(stdtrit(self.df, probability)))
+        return float(self._bent(t_quantile(self.df, probability)))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Central interval at `level`, inside [low, high]."""
@@ -118,4 +118,4 @@ class Predictive(Record):
         return math.inf if value > centre else -math.inf
 
     def _tail(self, standard: float) -> float:
-        return float(stdtr(self.df, standard))
+        return float(t_cdf(self.df, standard))

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from predictor.records import Predictive
+from predictor.records.student_t import normal_quantile, t_cdf, t_quantile
 
 
 def test_crps_of_a_normal_has_its_closed_form():
@@ -55,3 +58,13 @@ def test_bounds_are_never_left_and_probabilities_fall_with_the_threshold(locatio
     assert -student <= predictive.mean <= 1 - student
     assert predictive.probability_of_at_least(threshold) >= predictive.probability_of_at_least(threshold + 0.1)
     assert predictive.crps(np.clip(threshold, -student, 1 - student)) >= -1e-6
+
+
+def test_importing_records_and_law_loads_no_scipy_and_its_quantiles_are_scipys():
+    code = "import sys, predictor.law; print('scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert t_quantile(3.5, 0.9) == pytest.approx(stats.t.ppf(0.9, 3.5))
+    assert t_cdf(3.5, 0.4) == pytest.approx(stats.t.cdf(0.4, 3.5))
+    assert normal_quantile(0.975) == pytest.approx(stats.norm.ppf(0.975))
+    assert t_quantile(math.inf, 0.9) == pytest.approx(stats.norm.ppf(0.9))

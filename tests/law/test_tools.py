@@ -176,7 +176,7 @@ def test_next_gap_predicts_the_standard_error_that_one_more_run_gives():
     assert expected.slope_stderr == pytest.approx(exact, rel=1e-6)
 
 
-def test_a_formula_is_read_and_a_near_miss_is_named():
+def test_s6_a_formula_is_read_and_a_near_miss_is_named():
     """S6: an unknown name is an error that names the nearest valid one."""
     law = LinearLaw.from_formula("train_improvement ~ 1 + consensus_gap + coverage", method="ols")
     assert law.formula == "train_improvement ~ 1 + consensus_gap + coverage"

@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from scipy.special import stdtrit
 
 from predictor.errors import LawError
 from predictor.law.lines import Lines
@@ -17,14 +16,15 @@ from predictor.law.prior import published_prior
 from predictor.law.table import Floats, PointTable
 from predictor.records import Estimate, FamilyLaw, LawSpec, derive_seed
 from predictor.records.law.predict import predict_run
+from predictor.records.student_t import t_quantile
 
 CONFIGS = (3, 4, 6, 12, 24)
 GAP_SDS = (0.03, 0.08)
 PROBE_STDERRS = (0.016, 0.03)
 FAMILIES = (1, 2, 4)
 LEVELS = (0.80, 0.95)
-# New runs forecast from each simulated fit; they share its line, so more would add little.
-NEW_RUNS = 2
+# New runs forecast from each simulated law, spread over its families; they share its lines, so more would add little.
+NEW_RUNS = 4
 _MEAN_GAP = 0.3
 _INTERCEPT_SD = 0.02
 # Spread of runs around their family's line: hint configs and seeds together.
@@ -46,6 +46,11 @@ class Cell:
     probe_stderr: float
     remeasured: bool
     num_families: int
+
+    @property
+    def new_runs(self) -> int:
+        """New runs of each family."""
+        return NEW_RUNS // self.num_families
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,13 @@ def slope_cells() -> Iterator[Cell]:
 
 
 def simulate(cell: Cell, rng: np.random.Generator, slope: float | None = None) -> tuple[PointTable, Floats]:
-    """Points of every family, fitted ones first and `NEW_RUNS` new ones after; also each family's true slope.
+    """Points of every family, fitted ones first and its new ones after; also each family's true slope.
 
     Student, trained student and self-teacher are measured with independent noise of equal size: gap = T - S and
     improvement = P - S share the student's. It is one draw for each family, or one for each hint config.
     """
-    prior = published_prior()
-    count, families = cell.num_configs + NEW_RUNS, cell.num_families
-    slopes_F = np.full(families, slope) if slope is not None else rng.normal(prior.slope, prior.slope_sd, families)
+    count, families = cell.num_configs + cell.new_runs, cell.num_families
+    slopes_F = np.full(families, slope) if slope is not None else rng.normal(*_slopes_between_families(), families)
     gap_FN = rng.normal(_MEAN_GAP, cell.gap_sd, (families, count))
     true_FN = (
         rng.normal(0.0, _INTERCEPT_SD, (families, 1))
@@ -92,6 +96,13 @@ def simulate(cell: Cell, rng: np.random.Generator, slope: float | None = None) -
     x_FN = gap_FN + rng.normal(0.0, arm, (families, count)) - student_FN
     y_FN = true_FN + rng.normal(0.0, arm, (families, count)) - student_FN
     return _table(cell, x_FN, y_FN), slopes_F
+
+
+@lru_cache(maxsize=1)
+def _slopes_between_families() -> tuple[float, float]:
+    """Centre and spread of the published slopes."""
+    prior = published_prior()
+    return prior.slope, prior.slope_sd
 
 
 def _table(cell: Cell, x_FN: Floats, y_FN: Floats) -> PointTable:
@@ -123,7 +134,7 @@ def cell_coverage(cell: Cell, *, draws: int) -> list[Coverage]:
     for draw in range(draws):
         rng = np.random.default_rng(derive_seed("coverage", repr(cell), draw))
         table, _ = simulate(cell, rng)
-        is_new = np.arange(len(table)) % (cell.num_configs + NEW_RUNS) >= cell.num_configs
+        is_new = np.arange(len(table)) % (cell.num_configs + cell.new_runs) >= cell.num_configs
         fitted, new = table.take(~is_new), table.take(is_new)
         for name, spec in SPECS.items():
             hits[name] += _hits(lines_of(fitted, spec), new)
@@ -162,7 +173,7 @@ def _hit(law: FamilyLaw, gap: float, outcome: float, probe_var: float) -> tuple[
 
 @lru_cache(maxsize=4096)
 def _t_quantile(df: float, level: float) -> float:
-    return float(stdtrit(df, 0.5 + level / 2))
+    return float(t_quantile(df, 0.5 + level / 2))
 
 
 def _summary(cell: Cell, method: str, rows: Sequence[tuple[bool, bool, float]]) -> Coverage:

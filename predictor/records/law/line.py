@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scipy.special import stdtrit
-
 from predictor.records.base import Record
 from predictor.records.estimate import finite_or_none
 from predictor.records.predictive import Predictive
+from predictor.records.student_t import t_quantile
 
 
 class Coefficient(Record):
@@ -25,7 +24,7 @@ class Coefficient(Record):
         """t interval at `level`; NaN where the standard error is unknown or no degree of freedom is left."""
         if self.df <= 0.0 or math.isnan(self.stderr):
             return (math.nan, math.nan)
-        half = float(stdtrit(self.df, 0.5 + level / 2)) * self.stderr
+        half = float(t_quantile(self.df, 0.5 + level / 2)) * self.stderr
         return (self.value - half, self.value + half)
 
     def as_json(self, level: float = 0.95) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from predictor.errors import LawError
 from predictor.records.estimate import Estimate
 from predictor.records.law.line import FamilyLaw, Prediction, VarianceShares
@@ -27,15 +25,17 @@ def predict_run(
             found=f"gap {gap.value}, standard error {gap.stderr}",
             fix="probe at least two examples; a missing standard error is not 0",
         )
-    x = np.array([1.0, gap.value, *extra])
-    law_var = float(x @ np.asarray(law.covariance) @ x)
+    x = (1.0, gap.value, *extra)
+    law_var = math.fsum(
+        a * b * c for a, row in zip(x, law.covariance, strict=True) for b, c in zip(x, row, strict=True)
+    )
     probe_var = law.coefficients[1] ** 2 * max(gap.stderr**2 - law.shared_var, 0.0)
     eval_var = _evaluation_variance(law, gap, num_eval_units)
     spread = _spread(law, law_var, probe_var, eval_var)
     low, high = (-1.0, 1.0) if student is None or math.isnan(student) else (-student, 1.0 - student)
     return Prediction(
         predictive=Predictive(
-            location=float(x @ np.asarray(law.coefficients)),
+            location=math.fsum(a * b for a, b in zip(x, law.coefficients, strict=True)),
             scale=math.sqrt(spread.total),
             df=_combined_df(law, spread),
             noise=_noise_at_bounds(law),
