@@ -40,21 +40,16 @@ def start(study: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def wait_for_sampling(process: subprocess.Popen[str]) -> None:
-    """Return when the first progress line says that sampling begins; only then is an instant worth killing at."""
-    assert process.stderr is not None
-    while "student" not in process.stderr.readline() and process.poll() is None:
-        pass
+def shards(study: Path) -> int:
+    """How many shards of rollouts lie whole on disk."""
+    return len(list(study.rglob("*.parquet")))
 
 
-def seconds_of_sampling(study: Path) -> float:
-    """Let an undisturbed probe run to its end; the time from its first progress line to its end."""
-    process = start(study)
-    wait_for_sampling(process)
-    began = time.monotonic()
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    return time.monotonic() - began
+def wait_for_shards(study: Path, process: subprocess.Popen[str], more: int) -> None:
+    """Return once `more` further shards have been written, or the probe has ended."""
+    wanted = shards(study) + more
+    while shards(study) < wanted and process.poll() is None:
+        time.sleep(0.005)
 
 
 def finish(study: Path) -> None:
@@ -75,13 +70,13 @@ def rollouts(study: Path) -> pd.DataFrame:
 @pytest.mark.timeout(600)
 def test_a_probe_killed_ten_times_ends_with_the_same_rollouts(tmp_path: Path) -> None:
     calm, disturbed = small_study(tmp_path / "calm"), small_study(tmp_path / "disturbed")
-    whole = seconds_of_sampling(calm)
+    finish(calm)
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(KILLS):
         process = start(disturbed)
-        wait_for_sampling(process)
-        time.sleep(float(rng.uniform(0.0, 0.5 * whole)))
+        wait_for_shards(disturbed, process, int(rng.integers(0, 3)))
+        time.sleep(float(rng.uniform(0.0, 0.2)))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         seen.append(len(rollouts(disturbed)))
