@@ -14,10 +14,11 @@ from predictor.records import Example, MultipleChoiceChecker, Verdict
 # "The answer is …", "Answer: …", "I choose …", \boxed{…}: what follows, up to the end of its line, states the choice.
 _STATEMENT = re.compile(
     r"(?:\b(?:answer|choice|option)\b[ \t]*(?:is|:|=|would be|should be)(?:[ \t]*:)?"
-    r"|\bI (?:choose|pick|select)\b|\\boxed\{)"
-    r"[ \t*_`]*([^\n]{0,200})",
+    r"|\bI (?:choose|pick|select)\b|\\boxed\{)[ \t*_`]*",
     re.IGNORECASE,
 )
+_LONGEST = 200
+"""Characters of a statement that are read."""
 _LEADING_LETTER = re.compile(
     r"[\s*_`\"'$]*(?:\\text\{)?(?:option\s+)?[(\[]?([A-Za-z])[)\]}.:,;*_`\"'$]*(?=\s|$)", re.IGNORECASE
 )
@@ -82,7 +83,10 @@ def _reference(answer: str, choices: Mapping[str, str]) -> str | None:
 
 
 def _stated(text: str, choices: Mapping[str, str]) -> set[str]:
-    for statement in reversed(_STATEMENT.findall(text)):
+    end = len(text)
+    for start in reversed([*_STATEMENT.finditer(text)]):
+        statement = text[start.end() : min(end, start.end() + _LONGEST)].partition("\n")[0]
+        end = start.start()
         if not re.match(r"not\b|n't\b", statement.strip(), re.IGNORECASE):
             found = _named(statement, choices)
             if found:

@@ -19,7 +19,7 @@ class Limits:
     grace_s: float = 2.0
     """Longest time for killing and collecting what is left after the deadline."""
     memory_mb: int = 1024
-    """Address space of each process, and resident memory of all of them together."""
+    """Address space of each process, and resident memory of all together (shared pages count for each)."""
     processes: int = 32
     """Processes and threads at one time."""
     file_mb: int = 16

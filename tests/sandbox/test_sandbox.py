@@ -11,27 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from predictor.sandbox import Limits, Program, Ran, Sandbox
+from predictor.sandbox import Limits, Program, Sandbox
 from predictor.sandbox.census import Family, num_tasks
-from predictor.sandbox.shield import Shield, find_shield
 from predictor.sandbox.supervise import explain_exit
+from tests.sandbox.running import COUNT_CHILDREN, PATIENT, QUICK, python, run
 
-QUICK = Limits(seconds=1.0, grace_s=5.0, memory_mb=512, processes=16)
-PATIENT = Limits(seconds=30.0, memory_mb=512, processes=16)
 FORK_LOOP = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
-SLOW_MACHINE_SECONDS = 30.0
-"""A busy machine delays the supervisor too; endless means longer than this."""
-
-
-def run(*command: str, limits: Limits = QUICK, stdin: str = "", **files: str) -> Ran:
-    started = time.monotonic()
-    ran = Sandbox().run(Program(command=command, stdin=stdin, files=files), limits)
-    assert time.monotonic() - started < SLOW_MACHINE_SECONDS
-    return ran
-
-
-def python(code: str, limits: Limits = QUICK, stdin: str = "") -> Ran:
-    return run("python", "-I", "-c", code, limits=limits, stdin=stdin)
 
 
 def alive(marker: str) -> list[str]:
@@ -96,12 +81,7 @@ def test_a_fork_loop_is_bounded_and_leaves_nothing() -> None:
 
 
 def test_the_kernel_refuses_more_processes_than_allowed() -> None:
-    code = (
-        "import os, time\nchildren = 0\ntry:\n  while children < 200:\n"
-        "    if os.fork() == 0: time.sleep(5); os._exit(0)\n"
-        "    children += 1\nexcept OSError: print(children)"
-    )
-    ran = python(code, Limits(seconds=4.0, processes=16))
+    ran = python(COUNT_CHILDREN, Limits(seconds=4.0, processes=16))
     assert 0 < int(ran.output) <= 16
 
 
@@ -168,34 +148,6 @@ def test_a_huge_file_is_refused() -> None:
     assert ran.status in ("wrong", "crashed")
 
 
-def test_a_program_sees_its_own_directory_a_bare_environment_and_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_TOKEN", "hidden")
-    code = "import os; print(sorted(os.listdir('.')), 'SECRET_TOKEN' in os.environ, os.environ['HOME'] == os.getcwd())"
-    ran = Sandbox().run(Program(command=("python", "-c", code), files={"data.txt": "1"}), PATIENT)
-    assert ran.output == "['data.txt'] False True\n"
-
-
-def test_there_is_no_network_where_the_shield_says_so() -> None:
-    shield = find_shield(None)
-    assert shield is not None
-    code = "import socket; print({name for _, name in socket.if_nameindex()} - {'lo'})"
-    if shield.name != "bare":
-        assert python(code, PATIENT).output == "set()\n"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a program another user id")
-def test_as_root_programs_are_nobody_we_know() -> None:
-    ran = run("sh", "-c", "cat /proc/self/status | grep CapEff; cat /etc/shadow", limits=PATIENT)
-    assert ran.status == "wrong"
-    assert "root:" not in ran.output
-
-
-def test_without_an_interpreter_everything_is_infra() -> None:
-    ran = Sandbox("/nowhere/python").run(Program(command=("python", "-c", "pass")), QUICK)
-    assert ran.status == "infra"
-    assert "/nowhere/python" in ran.message
-
-
 def test_a_command_that_is_not_there_is_no_pass() -> None:
     assert run("/nowhere/program", limits=PATIENT).status == "wrong"
 
@@ -246,42 +198,3 @@ def test_killing_a_family_follows_children_that_moved_away() -> None:
     assert family.kill(10.0)
     root.wait()
     assert not alive("time.sleep(34570)")
-
-
-FAKE_BWRAP = '#!/bin/sh\n{behaviour}\nwhile [ "$1" != --chdir ]; do shift; done\nshift 2\n{run}\n'
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "run_it", "accepted"),
-    [
-        ("", 'exec unshare --user --net --pid --fork --kill-child=KILL "$@"', False),
-        ("echo cannot create a namespace >&2; exit 1", "", False),
-    ],
-)
-def test_a_bubblewrap_that_does_not_stop_what_it_should_is_not_used(
-    behaviour: str, run_it: str, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from predictor.sandbox import shield as shields
-
-    tmp_path.chmod(0o755)
-    fake = tmp_path / "bwrap"
-    fake.write_text(FAKE_BWRAP.format(behaviour=behaviour, run=run_it))
-    fake.chmod(0o755)
-    monkeypatch.setitem(shields.ENVIRONMENT, "PATH", f"{tmp_path}:{shields.ENVIRONMENT['PATH']}")
-    find_shield.cache_clear()
-    try:
-        found = find_shield(None)
-    finally:
-        find_shield.cache_clear()
-    assert found is not None
-    assert (found.name == "bubblewrap") is accepted
-
-
-def test_bubblewrap_is_asked_for_all_that_the_docstring_promises() -> None:
-    command = Shield("bubblewrap", "/usr/bin/python3", drops_user=False).wrap(["true"], Path("/tmp/gapcast-x"))
-    assert command[:2] == ["bwrap", "--unshare-all"]
-    assert {"--die-with-parent", "--new-session", "--ro-bind"} <= set(command)
-    own = command.index("--bind")
-    assert command[own : own + 3] == ["--bind", "/tmp/gapcast-x", "/tmp/gapcast-x"]
-    assert own > command.index("--tmpfs")
-    assert command[-1] == "true"
