@@ -79,6 +79,10 @@ class LawConfig(Record):
     predictor: Literal["consensus_gap", "gap", "net_gap", "transferable_gap"] = "consensus_gap"
     """What the law is fitted on; `gap` is the published one."""
     prior: Literal["published", "none"] = "published"
+    runs_from: tuple[str, ...] = ()
+    """Further studies (relative to this one) whose runs the law is fitted on too, as in `gapcast fit STUDY MORE`."""
+    allow_mixed: bool = False
+    """Fit runs that differ in task, decoding, steps or training settings, with guards that say so."""
 
 
 class BudgetConfig(Record):

@@ -40,8 +40,9 @@ def probe_study(session: Session) -> ProbeResult:
 
 def fit_law(session: Session, law: LawConfig, others: Sequence[RunRecord] = (), *, allow_mixed: bool = False) -> LawFit:
     """The law on this study's finished full runs (and others'), as law.json too."""
-    runs = [run for run in [*session.runs, *others] if run.spec.fidelity == "full"]
-    spec = LinearLaw(method=law.method, predictor=law.predictor, prior=law.prior, allow_mixed=allow_mixed)
+    runs = [run for run in [*session.runs, *session.runs_elsewhere, *others] if run.spec.fidelity == "full"]
+    mixed = allow_mixed or law.allow_mixed
+    spec = LinearLaw(method=law.method, predictor=law.predictor, prior=law.prior, allow_mixed=mixed)
     fitted = spec.fit(runs)
     session.study.write("law", fitted)
     return fitted
@@ -60,7 +61,7 @@ def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenFo
     )
     frozen = freeze(
         _after_pilots(session, forecasts),
-        inputs={"gaps": gaps, "runs": session.runs, "law": fitted.spec, "study": session.config},
+        inputs={"gaps": gaps, "runs": [*session.runs, *session.runs_elsewhere], "law": fitted.spec, "study": session.config},
         provenance=current_provenance(config_key=session.config.key),
     )
     session.study.append("forecasts", frozen)

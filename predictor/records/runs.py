@@ -110,6 +110,8 @@ class RunRecord(Record):
     """The same on training examples, where the published law was fitted; never mixed with the held-out one."""
     baseline_id: str = ""
     decoding: str = ""
+    training_key: str = ""
+    """Hash of the resolved training settings; a preset's overrides change it. Empty in outside and older records."""
     checkpoint_rule: Literal["final", "best"] = "final"
     truncated: float = 0.0
     undecided: float = 0.0
