@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from predictor.config import LawConfig
 from predictor.errors import StudyError
 from predictor.forecast import forecast as forecast_improvements
-from predictor.forecast import forecast_of_pilot, freeze, pilot_ratio, score, with_pilot
+from predictor.forecast import forecast_of_pilot, freeze, score, with_pilot
 from predictor.launch import RunRequest, launch_run, metered, run_config
-from predictor.law import LinearLaw
+from predictor.law import LinearLaw, PilotPrior, pilot_pairs, published_prior
 from predictor.loop.planning import default_pilot_steps, plan_request
 from predictor.loop.session import Session
-from predictor.planner import PilotPrior, make_plan, pilot_pairs, pilots
+from predictor.planner import make_plan, pilots
 from predictor.probe import ProbeResult
 from predictor.records import (
     Forecast,
@@ -23,6 +23,7 @@ from predictor.records import (
     PlannedRun,
     RunConfig,
     RunRecord,
+    RunSpec,
     current_provenance,
 )
 
@@ -72,8 +73,16 @@ def _after_pilots(session: Session, forecasts: Sequence[Forecast]) -> tuple[Fore
     """The forecasts, each combined with its hint config's latest finished pilot where there is one."""
     done = [run for run in session.runs if run.spec.fidelity == "pilot" and run.state == "finished"]
     latest = {run.spec.hint: run for run in done}
-    ratio = pilot_ratio(session.runs)
-    return tuple(with_pilot(f, latest[f.hint], ratio) if f.hint in latest else f for f in forecasts)
+    return tuple(
+        with_pilot(f, latest[f.hint], _pilot_prior(session, latest[f.hint].spec)) if f.hint in latest else f
+        for f in forecasts
+    )
+
+
+def _pilot_prior(session: Session, pilot: RunSpec) -> PilotPrior:
+    """The shipped prior after the study's pairs of such pilots and their full runs; one prior for every use."""
+    full = pilot.model_copy(update={"num_steps": session.config.training.num_steps})
+    return published_prior().pilot.updated(pilot_pairs(session.runs, full, pilot_steps=pilot.num_steps))
 
 
 def plan_runs(session: Session, law: LawConfig) -> tuple[FrozenForecast, Plan]:
@@ -88,17 +97,16 @@ def choose_pilots(session: Session, law: LawConfig, steps: int | None) -> tuple[
     """Pilots of the candidates that the plan is unsure about, each forecast before it runs."""
     fitted, frozen = freeze_forecasts(session, law)
     request = plan_request(session, fitted, frozen, pilot_steps=steps)
-    first = request.candidates[0].spec
-    pairs = pilot_pairs(session.runs, first, pilot_steps=request.config.pilot_steps or default_pilot_steps(session))
-    chosen = pilots(request, PilotPrior().updated(pairs), rule="undecided")
-    _freeze_pilots(session, frozen, [run.hint for run in chosen])
+    num_steps = request.config.pilot_steps or default_pilot_steps(session)
+    prior = _pilot_prior(session, request.candidates[0].spec.model_copy(update={"num_steps": num_steps}))
+    chosen = pilots(request, prior, rule="undecided")
+    _freeze_pilots(session, frozen, prior, [run.hint for run in chosen])
     return chosen
 
 
-def _freeze_pilots(session: Session, frozen: FrozenForecast, hints: Sequence[str]) -> None:
+def _freeze_pilots(session: Session, frozen: FrozenForecast, prior: PilotPrior, hints: Sequence[str]) -> None:
     """A pilot is forecast first, like a full run: freeze what each is expected to measure."""
-    ratio = pilot_ratio(session.runs)
-    expected = [forecast_of_pilot(f, ratio) for f in frozen.forecasts if f.hint in hints]
+    expected = [forecast_of_pilot(f, prior) for f in frozen.forecasts if f.hint in hints]
     if expected:
         provenance = current_provenance(config_key=session.config.key)
         session.study.append("forecasts", freeze(expected, inputs={"full": frozen}, provenance=provenance))

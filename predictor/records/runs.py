@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from predictor.records.base import Provenance, Record
@@ -123,3 +125,14 @@ class RunRecord(Record):
     source: str = "gapcast"
     """`gapcast`, or the kind of log that the row was imported from."""
     provenance: Provenance
+
+    @property
+    def measured_improvement(self) -> Estimate | None:
+        """The improvement of a finished run; None when it is not finished or was not measured."""
+        known = self.state == "finished" and self.improvement is not None and math.isfinite(self.improvement.value)
+        return self.improvement if known else None
+
+
+def latest(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """One record of each run: the last one, because a run is written again when its state changes."""
+    return list({run.spec: run for run in runs}.values())
