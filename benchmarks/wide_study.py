@@ -1,4 +1,4 @@
-"""The wide miniature study: 34 hint configs on five tasks, trained under four settings, every run forecast before it starts.
+"""The wide miniature study: 34 hint configs on five tasks under four settings, every run forecast before it starts.
 
 `python benchmarks/wide_study.py studies/wide` (about an hour on one idle core; killed and started again, it goes on).
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
 from predictor.config import STUDY_FILE
 from predictor.launch import RunRequest, find_record, launch_run, run_config
 from predictor.launch.process import LOG_FILE, mark_started, write_run

@@ -1,4 +1,4 @@
-"""What a pilot adds: a second, surer predictor of its full run (the law of `pilot_law`, the prior of `predictor.law`)."""
+"""What a pilot adds: a second, surer predictor of its full run, by `pilot_law` and the prior of `predictor.law`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ error), `.compare` (fits side by side, influence), `.size` (how large a study mu
 
 from predictor.law.heldout import covers, errors_of
 from predictor.law.model import LinearLaw, fit_lines, leave_one_config_out, leave_one_family_out
-from predictor.law.points import collect_points, measured_gap
 from predictor.law.pilot import PilotPair, PilotPrior, pilot_pairs
+from predictor.law.points import collect_points, measured_gap
 from predictor.law.prior import PublishedPrior, published_prior
 
 __all__ = [

@@ -21,7 +21,7 @@ class PilotPair(Record):
 
 
 class PilotPrior(Record):
-    """How a pilot relates to its full run, pilot = rho · full + deviation: normal-inverse-χ², conjugate to past pairs."""
+    """How a pilot relates to its full run, pilot = rho · full + deviation: normal-inverse-χ², conjugate to pairs."""
 
     rho: float
     """Improvement of a pilot for one unit of its full run's."""

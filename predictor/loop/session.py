@@ -58,11 +58,15 @@ class Session:
         """The latest record of every run, finished or not."""
         return latest_runs(self.study)
 
+    @property
+    def paths_elsewhere(self) -> tuple[Path, ...]:
+        """The studies that law.runs_from names."""
+        return tuple(self.study.path / name for name in self.config.law.runs_from)
+
     @cached_property
     def runs_elsewhere(self) -> tuple[RunRecord, ...]:
         """Runs of the studies that law.runs_from names; StudyError for one that is not there."""
-        paths = [self.study.path / name for name in self.config.law.runs_from]
-        return tuple(run for path in paths for run in latest_runs(Study(path)))
+        return tuple(run for path in self.paths_elsewhere for run in latest_runs(Study(path)))
 
     @property
     def charged(self) -> float:

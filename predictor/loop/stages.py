@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from predictor.config import LawConfig
 from predictor.errors import StudyError
 from predictor.forecast import forecast as forecast_improvements
-from predictor.forecast import forecast_of_pilot, freeze, score, with_pilot
+from predictor.forecast import forecast_of_pilot, freeze, with_pilot
 from predictor.launch import RunRequest, launch_run, metered, run_config
-from predictor.law import LinearLaw, PilotPrior, pilot_pairs, published_prior
+from predictor.law import PilotPrior, pilot_pairs, published_prior
+from predictor.loop.fitting import fit_law
 from predictor.loop.planning import default_pilot_steps, plan_request
 from predictor.loop.session import Session
 from predictor.planner import make_plan, pilots
 from predictor.probe import ProbeResult
 from predictor.records import (
     Forecast,
-    ForecastScore,
     FrozenForecast,
     LawFit,
     Plan,
@@ -39,16 +39,6 @@ def probe_study(session: Session) -> ProbeResult:
         return session.probe.run(progress)
 
 
-def fit_law(session: Session, law: LawConfig, others: Sequence[RunRecord] = (), *, allow_mixed: bool = False) -> LawFit:
-    """The law on this study's finished full runs (and others'), as law.json too."""
-    runs = [run for run in [*session.runs, *session.runs_elsewhere, *others] if run.spec.fidelity == "full"]
-    mixed = allow_mixed or law.allow_mixed
-    spec = LinearLaw(method=law.method, predictor=law.predictor, prior=law.prior, allow_mixed=mixed)
-    fitted = spec.fit(runs)
-    session.study.write("law", fitted)
-    return fitted
-
-
 def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenForecast]:
     """Forecast a full run of every hint config, and freeze the forecasts in forecasts.jsonl."""
     gaps = session.gaps
@@ -62,7 +52,12 @@ def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenFo
     )
     frozen = freeze(
         _after_pilots(session, forecasts),
-        inputs={"gaps": gaps, "runs": [*session.runs, *session.runs_elsewhere], "law": fitted.spec, "study": session.config},
+        inputs={
+            "gaps": gaps,
+            "runs": [*session.runs, *session.runs_elsewhere],
+            "law": fitted.spec,
+            "study": session.config,
+        },
         provenance=current_provenance(config_key=session.config.key),
     )
     session.study.append("forecasts", frozen)
@@ -127,9 +122,3 @@ def launch_planned(session: Session, run: PlannedRun) -> RunRecord:
         budget_seconds=remaining - run.cost.eval_seconds,
         on_progress=session.on_progress,
     )
-
-
-def score_forecasts(session: Session) -> ForecastScore:
-    """Frozen forecasts beside what happened."""
-    frozen = session.study.records("forecasts", FrozenForecast)
-    return score(frozen, session.runs)

@@ -57,9 +57,7 @@ def preposterior(
     cdf_KG = np.stack([law.cdf_given_full(edge) for edge in edges])
     bins_KG = np.diff(cdf_KG, axis=0)
     chances_K = bins_KG @ law.weight_G
-    return [
-        (float(p), _moved(candidate, law, like_G)) for p, like_G in zip(chances_K, bins_KG, strict=True) if p > 0.0
-    ]
+    return [(float(p), _moved(candidate, law, like_G)) for p, like_G in zip(chances_K, bins_KG, strict=True) if p > 0.0]
 
 
 def _law(candidate: Candidate, prior: PilotPrior, eval_stderr: float) -> PilotLaw:

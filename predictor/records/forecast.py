@@ -148,6 +148,8 @@ class ScoredForecast(Record):
     crps: float
     frozen_at: str
     frozen_hash: str
+    num_own_runs: int = 0
+    """Runs that the law was fitted on when it made this forecast."""
 
 
 class RefusedScore(Record):
