@@ -19,7 +19,7 @@ export DO_NOT_TRACK := 1
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-base setup-cpu setup-dev demo demo-smollm demo-hidden-rules study-small \
+.PHONY: help setup-base setup-cpu setup-dev demo demo-smollm demo-hidden-rules study-small study-wide law-coverage \
         pretrain-miniature bench report gpu-check check test clean distclean
 
 help:  ## list the targets
@@ -99,8 +99,16 @@ study-small: $(STAMPS)/cpu studies/small/study.yaml  ## every hint config x 3 se
 	done
 	$(GAPCAST) report studies/small --figures studies/small/figures
 
-bench: $(STAMPS)/cpu studies/bench/study.yaml  ## tokens per second of probe and trainer here
+study-wide: $(STAMPS)/cpu  ## 34 hint configs under four training settings, forecast before each run; about an hour, resumable
+	$(BIN)/python benchmarks/wide_study.py studies/wide
+	$(BIN)/python benchmarks/wide_report.py studies/wide reports/miniature-findings
+
+law-coverage: $(STAMPS)/base  ## how often the law's intervals hold new runs, in simulation; three minutes
+	$(BIN)/python -m predictor.law.coverage --draws 400
+
+bench: $(STAMPS)/cpu studies/bench/study.yaml  ## tokens per second of probe and trainer, seconds of the law
 	$(BIN)/python benchmarks/probe_speed.py studies/bench
+	$(BIN)/python benchmarks/law_speed.py
 
 report: $(STAMPS)/cpu  ## build the HTML report of every study again
 	@for study in studies/*/study.yaml; do $(GAPCAST) report "$$(dirname "$$study")" || exit $$?; done
@@ -130,7 +138,7 @@ test: check  ## check, then all tests with coverage
 
 clean:  ## remove caches, builds and the studies that this Makefile made
 	rm -rf build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf studies/demo studies/small studies/bench studies/smollm studies/hidden-rules
+	rm -rf studies/demo studies/small studies/wide studies/bench studies/smollm studies/hidden-rules
 	find predictor trainer tests notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## the same, and the virtual environment

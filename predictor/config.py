@@ -23,6 +23,7 @@ from predictor.records import (
 )
 from predictor.records.base import JsonFields, only_json
 from predictor.records.explain import explain_errors, join_explained
+from predictor.records.law import GapName, LawForm, LawMethod
 
 STUDY_FILE = "study.yaml"
 _MOST_NODES = 100_000
@@ -75,10 +76,18 @@ class TrainingPlan(Record):
 class LawConfig(Record):
     """How improvements are forecast."""
 
-    method: Literal["ols", "bayes"] = "bayes"
-    predictor: Literal["consensus_gap", "gap", "net_gap", "transferable_gap"] = "consensus_gap"
+    method: LawMethod = "bayes"
+    predictor: GapName = "consensus_gap"
     """What the law is fitted on; `gap` is the published one."""
+    fallback: GapName | None = None
+    """What stands in, flagged, for a hint config whose predictor was not measured; None refuses such a forecast."""
+    form: LawForm = "auto"
+    """`linear` as published, `saturating` at the ceiling, or `auto`: the one with the smaller held-out error."""
     prior: Literal["published", "none"] = "published"
+    runs_from: tuple[str, ...] = ()
+    """Further studies (relative to this one) whose runs the law is fitted on too, as in `gapcast fit STUDY MORE`."""
+    allow_mixed: bool = False
+    """Fit runs that differ in task, decoding, steps or training settings, with guards that say so."""
 
 
 class BudgetConfig(Record):

@@ -145,8 +145,10 @@ def fit(
     study: StudyDir,
     more: Annotated[tuple[Path, ...], Parameter(help="Further studies whose runs are fitted too.")] = (),
     *,
-    method: Literal["ols", "bayes"] | None = None,
+    method: Literal["ols", "wls", "bayes", "york", "theil_sen", "hierarchical"] | None = None,
     predictor: Literal["consensus_gap", "gap", "net_gap", "transferable_gap"] | None = None,
+    form: Literal["auto", "linear", "saturating"] | None = None,
+    select: Annotated[bool, Parameter(negative="")] = False,
     allow_mixed: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
@@ -158,12 +160,17 @@ def fit(
         The study's own when not given.
     predictor
         The study's own when not given.
+    form
+        A straight line, one that bends at the ceiling, or the better by held-out error; the study's own when not given.
+    select
+        Compare every predictor, and further terms as far as the hint configs support them, by held-out error.
     allow_mixed
-        Fit records that differ in task, decoding, steps or preset, with guards that say so.
+        Fit records that differ in task, decoding, steps or training settings, with guards that say so.
     """
-    from predictor.cli import commands
+    from predictor.cli import fitting
 
-    return commands.fit((study, *more), method=method, predictor=predictor, allow_mixed=allow_mixed, as_json=json)
+    options = fitting.FitOptions(method, predictor, form, allow_mixed, select)
+    return fitting.fit((study, *more), options, as_json=json)
 
 
 @app.command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,13 +55,13 @@ def forecast(study: Path, *, prior: str | None, predictor: Predictor | None, as_
 
     with opened(study) as session, session.study.locked():
         changes = {"prior": prior, "predictor": predictor}
-        law = _changed(session.config.law, changes)
+        law = changed(session.config.law, changes)
         fitted, frozen = freeze_forecasts(session, law)
         if as_json:
             show.print_json(frozen.as_json())
         else:
             print_forecasts(frozen, fitted)
-        return _doubts([guard for item in frozen.forecasts for guard in item.guards])
+        return doubts([guard for item in frozen.forecasts for guard in item.guards])
 
 
 def plan(study: Path, *, as_json: bool) -> int:
@@ -125,30 +125,6 @@ def record(study: Path, run: str, *, as_json: bool) -> int:
         return DONE
 
 
-def fit(
-    studies: Sequence[Path],
-    *,
-    method: Literal["ols", "bayes"] | None,
-    predictor: Predictor | None,
-    allow_mixed: bool,
-    as_json: bool,
-) -> int:
-    """Refit the law, print it with its held-out errors and how the frozen forecasts did."""
-    from predictor.cli.tables import print_fit
-    from predictor.loop.stages import fit_law, score_forecasts
-
-    with opened(studies[0]) as session, session.study.locked():
-        others = [run for path in studies[1:] for run in Session(path).runs]
-        law = _changed(session.config.law, {"method": method, "predictor": predictor})
-        fitted = fit_law(session, law, others, allow_mixed=allow_mixed)
-        scored = score_forecasts(session)
-        if as_json:
-            show.print_json(fitted.as_json())
-        else:
-            print_fit(fitted, scored)
-        return _doubts(fitted.guards)
-
-
 def run(study: Path, *, as_json: bool) -> int:
     """The whole loop, its final table, and report.html."""
     from predictor.cli.tables import print_whole
@@ -202,12 +178,12 @@ def _trust(session: Session) -> int:
     return NOT_TRUSTED if bad else DONE
 
 
-def _doubts(guards: Sequence[LawGuard]) -> int:
+def doubts(guards: Sequence[LawGuard]) -> int:
     """3 when a guard doubts the result; every doubt is said on standard error."""
-    doubts = [guard for guard in guards if guard.severity == "doubt"]
-    for guard in doubts:
+    found = [guard for guard in guards if guard.severity == "doubt"]
+    for guard in found:
         sys.stderr.write(f"doubt ({guard.name}) {', '.join(guard.subjects)}: {guard.message}\n")
-    return NOT_TRUSTED if doubts else DONE
+    return NOT_TRUSTED if found else DONE
 
 
 def _ended(records: Sequence[RunRecord], ending: str) -> int:
@@ -229,6 +205,6 @@ def _json(record: RunRecord) -> dict[str, object]:
     return dict(show.nulls(record.model_dump(mode="json")))
 
 
-def _changed(law: LawConfig, changes: dict[str, str | None]) -> LawConfig:
+def changed(law: LawConfig, changes: Mapping[str, object]) -> LawConfig:
     """The study's law settings with the options that were given."""
     return LawConfig.model_validate(law.model_dump() | {k: v for k, v in changes.items() if v is not None})

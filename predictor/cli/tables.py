@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from predictor.cli.show import brief, print_table, say, share, signed
 from predictor.loop.whole import WholeResult
-from predictor.records import ForecastScore, FrozenForecast, LawFit, Plan, RunRecord
+from predictor.records import ForecastScore, FrozenForecast, HeldOutErrors, LawFit, Plan, RunRecord
+
+_BY_OWN_RUNS = (
+    (0, 0, "from the prior alone"),
+    (1, 2, "after 1 or 2 own runs"),
+    (3, sys.maxsize, "after 3 or more own runs"),
+)
 
 
 def print_forecasts(frozen: FrozenForecast, fitted: LawFit) -> None:
@@ -63,8 +70,17 @@ def print_runs(records: Sequence[RunRecord]) -> None:
 
 
 def print_fit(fitted: LawFit, scored: ForecastScore) -> None:
-    """The law's own summary, then frozen forecasts beside outcomes."""
+    """The law's own summary, held-out families, the runs that move the slope, then frozen forecasts beside outcomes."""
+    from predictor.law import leave_one_family_out
+    from predictor.law.compare import influence
+
     say(str(fitted))
+    families = leave_one_family_out(fitted.points, fitted.spec) if len(fitted.families) > 1 else None
+    if families is not None:
+        say(f"Leave-one-family-out over {families.num_folds} families: {_errors_text(families)}")
+    moved = [f"{row.label} {row.shift:+.3f} ({row.shift_in_stderrs:+.1f} SE)" for row in influence(fitted)[:3]]
+    if moved:
+        say(f"Slope moved most by: {', '.join(moved)}")
     if scored.scored:
         print_scores(scored)
     for refused in scored.refused:
@@ -84,6 +100,12 @@ def print_scores(scored: ForecastScore) -> None:
         for row in scored.scored
     ]
     print_table("Frozen forecasts and outcomes", ("hint config", "forecast", "80 %", "outcome", "inside"), rows)
+    if scored.errors is not None:
+        say(f"{len(scored.scored)} frozen forecasts: {_errors_text(scored.errors)}")
+    for least, most, words in _BY_OWN_RUNS:
+        inside = [row.inside80 for row in scored.scored if least <= row.num_own_runs <= most]
+        if inside:
+            say(f"  {words}: {sum(inside)} of {len(inside)} outcomes inside their 80 % interval")
 
 
 def print_whole(result: WholeResult) -> None:
@@ -114,3 +136,10 @@ def print_whole(result: WholeResult) -> None:
 
 def _interval(bounds: tuple[float, float]) -> str:
     return f"[{brief(bounds[0])} {brief(bounds[1])}]"
+
+
+def _errors_text(errors: HeldOutErrors) -> str:
+    return (
+        f"MAE {errors.mae:.3f}, RMSE {errors.rmse:.3f}, CRPS {errors.crps:.3f}, coverage 50/80/95 %: "
+        f"{errors.coverage50:.2f} / {errors.coverage80:.2f} / {errors.coverage95:.2f}"
+    )

@@ -2,16 +2,18 @@
 
 from predictor.forecast.build import forecast
 from predictor.forecast.freeze import freeze, verify
-from predictor.forecast.pilot import PilotRatio, forecast_of_pilot, pilot_ratio, with_pilot
-from predictor.forecast.score import score
+from predictor.forecast.pilot import forecast_of_pilot, with_pilot
+from predictor.forecast.pilot_law import FullForecast, PilotLaw
+from predictor.forecast.score import score, score_studies
 
 __all__ = [
-    "PilotRatio",
+    "FullForecast",
+    "PilotLaw",
     "forecast",
     "forecast_of_pilot",
     "freeze",
-    "pilot_ratio",
     "score",
+    "score_studies",
     "verify",
     "with_pilot",
 ]

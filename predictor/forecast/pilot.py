@@ -1,20 +1,12 @@
-"""What a pilot adds: a second, surer predictor of its full run.
-
-Full improvement = ratio · pilot improvement + noise. The ratio has a prior (`published_prior.yaml`) and is learned
-from own pairs of pilot and full run; the pilot's forecast and the law's are then averaged by their precision.
-"""
+"""What a pilot adds: a second, surer predictor of its full run, by `pilot_law` and the prior of `predictor.law`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from predictor.errors import LawError
-from predictor.law import covers, published_prior
-from predictor.law.regression import Prior, solve
+from predictor.forecast.pilot_law import FullForecast, PilotLaw
+from predictor.law import PilotPrior, covers
 from predictor.records import (
     Estimate,
     Forecast,
@@ -25,103 +17,66 @@ from predictor.records import (
     RunRecord,
     VarianceShares,
 )
+from predictor.records.student_t import t_quantile
 
 
-@dataclass(frozen=True, slots=True)
-class PilotRatio:
-    """Full improvement for one unit of pilot improvement, as a t distribution, and the noise around it."""
+def forecast_of_pilot(forecast: Forecast, prior: PilotPrior) -> Forecast:
+    """The forecast of the pilot itself, measured as exactly as the full run; freeze it before the pilot starts.
 
-    value: float
-    stderr: float
-    df: float
-    residual_var: float
-    num_pairs: int
-
-
-def pilot_ratio(records: Sequence[RunRecord]) -> PilotRatio:
-    """The ratio after all pairs of a pilot and finished full runs of the same hint config among the records."""
-    prior = published_prior().pilot
-    variance = prior.residual_sd**2
-    pairs = _pairs(records)
-    solution = solve(
-        np.array([[pilot] for pilot, _ in pairs]).reshape(-1, 1),
-        np.array([full for _, full in pairs]),
-        Prior((prior.ratio,), (variance / prior.ratio_sd**2,), prior.residual_df, variance),
-    )
-    return PilotRatio(
-        value=float(solution.coefficients_K[0]),
-        stderr=math.sqrt(float(solution.covariance_KK[0, 0])),
-        df=solution.df,
-        residual_var=solution.residual_var,
-        num_pairs=len(pairs),
-    )
-
-
-def _pairs(records: Sequence[RunRecord]) -> list[tuple[float, float]]:
-    """(mean pilot improvement, mean full improvement) of each hint config that has both."""
-    values: dict[tuple[str, str, str], dict[str, list[float]]] = {}
-    for record in records:
-        if record.state == "finished" and record.improvement is not None:
-            key = (record.spec.model, record.spec.task, record.spec.hint)
-            values.setdefault(key, {}).setdefault(record.spec.fidelity, []).append(record.improvement.value)
-    both = [found for found in values.values() if "pilot" in found and "full" in found]
-    return [(float(np.mean(found["pilot"])), float(np.mean(found["full"]))) for found in both]
-
-
-def forecast_of_pilot(forecast: Forecast, ratio: PilotRatio) -> Forecast:
-    """The forecast of the pilot itself: the full run's, divided by the ratio; freeze it before the pilot starts."""
+    Its median, and the t scale of its 80 % interval; no interval where the law gives none.
+    """
     full = forecast.predictive
-    location = full.location / ratio.value
-    scale = math.hypot(full.scale / ratio.value, location * ratio.stderr / ratio.value)
-    predictive = full.model_copy(update={"location": location, "scale": scale})
+    if math.isnan(full.scale):
+        update = {"location": prior.rho * full.location}
+    else:
+        law = _law(forecast, prior, math.sqrt(_evaluation_var(forecast)))
+        low, high = law.quantile(0.1), law.quantile(0.9)
+        update = {"location": law.quantile(0.5), "scale": (high - low) / (2.0 * float(t_quantile(full.df, 0.9)))}
+    predictive = full.model_copy(update=update)
     return forecast.model_copy(update={"fidelity": "pilot"} | _outcome(predictive, forecast.threshold))
 
 
-def with_pilot(forecast: Forecast, pilot: RunRecord, ratio: PilotRatio) -> Forecast:
+def with_pilot(forecast: Forecast, pilot: RunRecord, prior: PilotPrior) -> Forecast:
     """The full run's forecast after its pilot; raises LawError for a pilot without outcome or of another hint config.
 
-    Final evaluation noise is in neither predictor, so it is set aside while the two are averaged.
+    Final evaluation noise is not what the pilot is about: it is set aside and added again. A law without an interval
+    leaves the word to the pilot, all possible improvements being equally likely before it.
     """
     outcome = _pilot_outcome(forecast, pilot)
-    predictive, weight, evaluation = _averaged(forecast, outcome, ratio)
-    evidence = PilotEvidence(
-        key=pilot.spec.key,
-        num_steps=pilot.spec.num_steps,
-        improvement=outcome,
-        ratio=ratio.value,
-        ratio_stderr=ratio.stderr,
-        num_pairs=ratio.num_pairs,
-        weight=weight,
-    )
-    update = {"pilot": evidence, "shares": _shares(evaluation, weight, predictive, forecast.shares)}
-    guards = forecast.guards + _surprise(forecast, ratio, outcome)
-    return forecast.model_copy(update=update | {"guards": guards} | _outcome(predictive, forecast.threshold))
-
-
-def _averaged(forecast: Forecast, outcome: Estimate, ratio: PilotRatio) -> tuple[Predictive, float, float]:
-    """Precision-weighted average of law and pilot, the pilot's weight, and the final evaluation's variance.
-
-    A law without an interval leaves the pilot alone, measured as noisily as the pilot was.
-    """
-    before = forecast.predictive
-    has_law = not math.isnan(before.scale)
-    evaluation = forecast.shares.evaluation * before.scale**2 if has_law else outcome.stderr**2
-    pilot_var = (outcome.value * ratio.stderr) ** 2 + (ratio.value * outcome.stderr) ** 2 + ratio.residual_var
-    law_var = before.scale**2 - evaluation if has_law else math.inf
-    weight = law_var / (law_var + pilot_var) if has_law else 1.0
-    location = weight * ratio.value * outcome.value
-    df = ratio.df
-    if has_law:
-        location += (1.0 - weight) * before.location
-        df = 1.0 / (weight**2 / ratio.df + (1.0 - weight) ** 2 / before.df)
-    noise = before.noise if has_law else math.sqrt(ratio.residual_var)
+    before, has_law = forecast.predictive, not math.isnan(forecast.predictive.scale)
+    law = _law(forecast, prior, outcome.stderr)
+    like_G = law.likelihood(outcome.value)
+    mean, scale = law.posterior(like_G)
+    evaluation = _evaluation_var(forecast) if has_law else outcome.stderr**2
+    weight = law.explained(like_G) if has_law else 1.0
     update = {
-        "location": location,
-        "scale": math.sqrt(weight * pilot_var + evaluation),
-        "df": df,
-        "noise": noise,
+        "location": mean,
+        "scale": math.hypot(scale, math.sqrt(evaluation)),
+        "df": law.full.df,
+        "noise": before.noise if has_law else prior.deviation,
     }
-    return before.model_copy(update=update), weight, evaluation
+    predictive = before.model_copy(update=update)
+    guards = forecast.guards + _surprise(forecast, prior, outcome)
+    return forecast.model_copy(
+        update={
+            "pilot": _evidence(pilot, outcome, prior, weight),
+            "shares": _shares(evaluation / predictive.scale**2, weight, forecast.shares),
+            "guards": guards,
+            **_outcome(predictive, forecast.threshold),
+        }
+    )
+
+
+def _law(forecast: Forecast, prior: PilotPrior, eval_stderr: float) -> PilotLaw:
+    full = forecast.predictive
+    has_law = not math.isnan(full.scale)
+    scale = math.sqrt(full.scale**2 - _evaluation_var(forecast)) if has_law else math.nan
+    df = full.df if has_law else prior.df
+    return PilotLaw(FullForecast(full.location, scale, df, full.low, full.high), prior, eval_stderr)
+
+
+def _evaluation_var(forecast: Forecast) -> float:
+    return forecast.shares.evaluation * forecast.predictive.scale**2
 
 
 def _pilot_outcome(forecast: Forecast, pilot: RunRecord) -> Estimate:
@@ -130,14 +85,27 @@ def _pilot_outcome(forecast: Forecast, pilot: RunRecord) -> Estimate:
         forecast.model,
         forecast.task,
     )
-    if not same or pilot.state != "finished" or pilot.improvement is None:
+    outcome = pilot.measured_improvement
+    if not same or outcome is None or math.isnan(outcome.stderr):
         raise LawError(
             "this pilot says nothing about this forecast",
             where=f"forecast of {forecast.hint}",
             found=f"pilot of {pilot.spec.hint}, {pilot.state}",
             expected="a finished, recorded pilot of the same hint config, model and task",
         )
-    return pilot.improvement
+    return outcome
+
+
+def _evidence(pilot: RunRecord, outcome: Estimate, prior: PilotPrior, weight: float) -> PilotEvidence:
+    return PilotEvidence(
+        key=pilot.spec.key,
+        num_steps=pilot.spec.num_steps,
+        improvement=outcome,
+        ratio=1.0 / prior.rho,
+        ratio_stderr=prior.rho_sd / prior.rho**2,
+        num_pairs=prior.num_pairs,
+        weight=weight,
+    )
 
 
 def _outcome(predictive: Predictive, threshold: float) -> dict[str, object]:
@@ -148,19 +116,18 @@ def _outcome(predictive: Predictive, threshold: float) -> dict[str, object]:
     }
 
 
-def _shares(evaluation: float, weight: float, after: Predictive, before: VarianceShares) -> VarianceShares:
-    """The law's and the probe's parts shrink with the square of their weight; the pilot's noise is between runs."""
-    share = evaluation / after.scale**2
+def _shares(evaluation: float, weight: float, before: VarianceShares) -> VarianceShares:
+    """The law's and the probe's parts shrink by what the pilot explained; the pilot's own noise is between runs."""
     known = 1.0 - before.evaluation
-    kept = (1.0 - share) * (1.0 - weight) / known if known > 0.0 and weight < 1.0 else 0.0
+    kept = (1.0 - evaluation) * (1.0 - weight) / known if known > 0.0 and weight < 1.0 else 0.0
     if kept == 0.0:
-        return VarianceShares(law=0.0, probe=0.0, evaluation=share, between_runs=1.0 - share)
+        return VarianceShares(law=0.0, probe=0.0, evaluation=evaluation, between_runs=1.0 - evaluation)
     law, probe = kept * before.law, kept * before.probe
-    return VarianceShares(law=law, probe=probe, evaluation=share, between_runs=1.0 - share - law - probe)
+    return VarianceShares(law=law, probe=probe, evaluation=evaluation, between_runs=1.0 - evaluation - law - probe)
 
 
-def _surprise(forecast: Forecast, ratio: PilotRatio, outcome: Estimate) -> tuple[LawGuard, ...]:
-    expected = forecast_of_pilot(forecast, ratio)
+def _surprise(forecast: Forecast, prior: PilotPrior, outcome: Estimate) -> tuple[LawGuard, ...]:
+    expected = forecast_of_pilot(forecast, prior)
     if math.isnan(forecast.predictive.scale) or covers(expected.predictive, outcome.value, 0.95):
         return ()
     text = (

@@ -24,17 +24,22 @@ def score(frozen: Sequence[FrozenForecast], runs: Sequence[RunRecord]) -> Foreca
 
     Runs that did not finish are listed as refused too, so that failures cannot vanish from a validation.
     """
+    return score_studies([(frozen, runs)])
+
+
+def score_studies(studies: Sequence[tuple[Sequence[FrozenForecast], Sequence[RunRecord]]]) -> ForecastScore:
+    """The same for several studies together; a run is only ever scored against forecasts of its own study."""
     scored: list[ScoredForecast] = []
     refused: list[RefusedScore] = []
     pairs: list[tuple[Predictive, float]] = []
-    for run in runs:
+    for frozen, run in ((frozen, run) for frozen, runs in studies for run in runs):
         found, reason = _forecast_for(frozen, run)
         if found is None or run.improvement is None:
             refused.append(RefusedScore(key=run.spec.key, hint=run.spec.hint, reason=reason))
             continue
         pairs.append((found[1].predictive, run.improvement.value))
         scored.append(_scored(found, run.spec.key, run.improvement.value))
-    folds = len({row.hint for row in scored})
+    folds = len({(row.frozen_hash, row.hint) for row in scored})
     return ForecastScore(
         scored=tuple(scored), refused=tuple(refused), errors=errors_of(pairs, folds) if pairs else None
     )
@@ -83,4 +88,5 @@ def _scored(found: _Found, key: str, outcome: float) -> ScoredForecast:
         crps=predictive.crps(outcome),
         frozen_at=frozen.frozen_at,
         frozen_hash=frozen.frozen_hash,
+        num_own_runs=forecast.num_own_runs,
     )

@@ -108,6 +108,7 @@ def _finished(probe: Probe, config: RunConfig, result: TrainResult) -> RunRecord
         train_improvement=difference(train_after, train_before),
         baseline_id=student_arm.key,
         decoding=config.sampling.content_hash()[:16],
+        training_key=config.training.content_hash()[:16],
         truncated=measured.truncated(after_arm),
         undecided=after.undecided,
         cost=_cost(probe.study, config, result),

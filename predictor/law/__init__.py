@@ -6,11 +6,14 @@ error), `.compare` (fits side by side, influence), `.size` (how large a study mu
 
 from predictor.law.heldout import covers, errors_of
 from predictor.law.model import LinearLaw, fit_lines, leave_one_config_out, leave_one_family_out
+from predictor.law.pilot import PilotPair, PilotPrior, pilot_pairs
 from predictor.law.points import collect_points, measured_gap
 from predictor.law.prior import PublishedPrior, published_prior
 
 __all__ = [
     "LinearLaw",
+    "PilotPair",
+    "PilotPrior",
     "PublishedPrior",
     "collect_points",
     "covers",
@@ -19,5 +22,6 @@ __all__ = [
     "leave_one_config_out",
     "leave_one_family_out",
     "measured_gap",
+    "pilot_pairs",
     "published_prior",
 ]

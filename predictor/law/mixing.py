@@ -13,6 +13,7 @@ _HELD_FIXED: Mapping[GuardName, tuple[str, Callable[[RunRecord], str]]] = {
     "mixed_decoding": ("decoding", lambda record: record.decoding),
     "mixed_steps": ("number of steps", lambda record: str(record.spec.num_steps)),
     "mixed_preset": ("preset", lambda record: record.spec.preset),
+    "mixed_training": ("training settings", lambda record: record.training_key),
     "mixed_checkpoint_rule": ("checkpoint rule", lambda record: record.checkpoint_rule),
 }
 
@@ -23,7 +24,8 @@ def mixture_guards(records: Sequence[RunRecord], spec: LawSpec) -> list[LawGuard
     for name, (label, value) in _HELD_FIXED.items():
         if name == "mixed_steps" and "num_steps" in spec.extra:
             continue
-        values = _distinct(value(record) for record in records)
+        # Outside records and older ones do not say; what is not known is no difference.
+        values = [name for name in _distinct(value(record) for record in records) if name]
         if len(values) > 1:
             guards.append(_guard(name, label, values))
     remeasured = _remeasured_baselines(records)

@@ -67,7 +67,7 @@ def measured_gap(gap: GapEstimate, spec: LawSpec) -> tuple[Estimate, GapName]:
         f"`{spec.predictor}` was not measured for hint config `{gap.hint}`",
         where=f"gap of {gap.hint} on {gap.model}",
         expected=f"a gap with `{spec.predictor}`",
-        fix="measure it with `gapcast probe`, or name a fallback (fallback: gap), which is flagged",
+        fix="measure it with `gapcast probe`, or name a fallback (law.fallback: gap), which is flagged",
     )
 
 

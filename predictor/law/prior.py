@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 
 import yaml
 
+from predictor.law.pilot import PilotPrior
 from predictor.law.regression import Prior, flat_prior
 from predictor.records import LawSpec, Record
 
@@ -33,15 +34,6 @@ class PriorChoices(Record):
     residual_df: float
     gap_stderr: float
     improvement_stderr: float
-
-
-class PilotPrior(Record):
-    """How a full run's improvement relates to its pilot's, before any pair was seen."""
-
-    ratio: float
-    ratio_sd: float
-    residual_sd: float
-    residual_df: float
 
 
 class PublishedPrior(Record):

@@ -56,13 +56,28 @@ class Session:
     @property
     def runs(self) -> list[RunRecord]:
         """The latest record of every run, finished or not."""
-        latest = {record.spec.key: record for record in self.study.records("runs", RunRecord)}
-        return list(latest.values())
+        return latest_runs(self.study)
+
+    @property
+    def paths_elsewhere(self) -> tuple[Path, ...]:
+        """The studies that law.runs_from names."""
+        return tuple(self.study.path / name for name in self.config.law.runs_from)
+
+    @cached_property
+    def runs_elsewhere(self) -> tuple[RunRecord, ...]:
+        """Runs of the studies that law.runs_from names; StudyError for one that is not there."""
+        return tuple(run for path in self.paths_elsewhere for run in latest_runs(Study(path)))
 
     @property
     def charged(self) -> float:
         """Device-seconds charged to the budget so far."""
         return charged_seconds(self.study)
+
+
+def latest_runs(study: Study) -> list[RunRecord]:
+    """The latest record of every run of a study, in the order in which they first appeared."""
+    latest = {record.spec.key: record for record in study.records("runs", RunRecord)}
+    return list(latest.values())
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:

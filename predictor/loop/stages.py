@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from predictor.config import LawConfig
 from predictor.errors import StudyError
 from predictor.forecast import forecast as forecast_improvements
-from predictor.forecast import forecast_of_pilot, freeze, pilot_ratio, score, with_pilot
+from predictor.forecast import forecast_of_pilot, freeze, with_pilot
 from predictor.launch import RunRequest, launch_run, metered, run_config
-from predictor.law import LinearLaw
+from predictor.law import PilotPrior, pilot_pairs, published_prior
+from predictor.loop.fitting import fit_law
 from predictor.loop.planning import default_pilot_steps, plan_request
 from predictor.loop.session import Session
-from predictor.planner import PilotPrior, make_plan, pilot_pairs, pilots
+from predictor.planner import make_plan, pilots
 from predictor.probe import ProbeResult
 from predictor.records import (
     Forecast,
-    ForecastScore,
     FrozenForecast,
     LawFit,
     Plan,
     PlannedRun,
     RunConfig,
     RunRecord,
+    RunSpec,
     current_provenance,
 )
 
@@ -38,15 +39,6 @@ def probe_study(session: Session) -> ProbeResult:
         return session.probe.run(progress)
 
 
-def fit_law(session: Session, law: LawConfig, others: Sequence[RunRecord] = (), *, allow_mixed: bool = False) -> LawFit:
-    """The law on this study's finished full runs (and others'), as law.json too."""
-    runs = [run for run in [*session.runs, *others] if run.spec.fidelity == "full"]
-    spec = LinearLaw(method=law.method, predictor=law.predictor, prior=law.prior, allow_mixed=allow_mixed)
-    fitted = spec.fit(runs)
-    session.study.write("law", fitted)
-    return fitted
-
-
 def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenForecast]:
     """Forecast a full run of every hint config, and freeze the forecasts in forecasts.jsonl."""
     gaps = session.gaps
@@ -60,7 +52,12 @@ def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenFo
     )
     frozen = freeze(
         _after_pilots(session, forecasts),
-        inputs={"gaps": gaps, "runs": session.runs, "law": fitted.spec, "study": session.config},
+        inputs={
+            "gaps": gaps,
+            "runs": [*session.runs, *session.runs_elsewhere],
+            "law": fitted.spec,
+            "study": session.config,
+        },
         provenance=current_provenance(config_key=session.config.key),
     )
     session.study.append("forecasts", frozen)
@@ -71,8 +68,16 @@ def _after_pilots(session: Session, forecasts: Sequence[Forecast]) -> tuple[Fore
     """The forecasts, each combined with its hint config's latest finished pilot where there is one."""
     done = [run for run in session.runs if run.spec.fidelity == "pilot" and run.state == "finished"]
     latest = {run.spec.hint: run for run in done}
-    ratio = pilot_ratio(session.runs)
-    return tuple(with_pilot(f, latest[f.hint], ratio) if f.hint in latest else f for f in forecasts)
+    return tuple(
+        with_pilot(f, latest[f.hint], _pilot_prior(session, latest[f.hint].spec)) if f.hint in latest else f
+        for f in forecasts
+    )
+
+
+def _pilot_prior(session: Session, pilot: RunSpec) -> PilotPrior:
+    """The shipped prior after the study's pairs of such pilots and their full runs; one prior for every use."""
+    full = pilot.model_copy(update={"num_steps": session.config.training.num_steps})
+    return published_prior().pilot.updated(pilot_pairs(session.runs, full, pilot_steps=pilot.num_steps))
 
 
 def plan_runs(session: Session, law: LawConfig) -> tuple[FrozenForecast, Plan]:
@@ -87,17 +92,16 @@ def choose_pilots(session: Session, law: LawConfig, steps: int | None) -> tuple[
     """Pilots of the candidates that the plan is unsure about, each forecast before it runs."""
     fitted, frozen = freeze_forecasts(session, law)
     request = plan_request(session, fitted, frozen, pilot_steps=steps)
-    first = request.candidates[0].spec
-    pairs = pilot_pairs(session.runs, first, pilot_steps=request.config.pilot_steps or default_pilot_steps(session))
-    chosen = pilots(request, PilotPrior().updated(pairs), rule="undecided")
-    _freeze_pilots(session, frozen, [run.hint for run in chosen])
+    num_steps = request.config.pilot_steps or default_pilot_steps(session)
+    prior = _pilot_prior(session, request.candidates[0].spec.model_copy(update={"num_steps": num_steps}))
+    chosen = pilots(request, prior, rule="undecided")
+    _freeze_pilots(session, frozen, prior, [run.hint for run in chosen])
     return chosen
 
 
-def _freeze_pilots(session: Session, frozen: FrozenForecast, hints: Sequence[str]) -> None:
+def _freeze_pilots(session: Session, frozen: FrozenForecast, prior: PilotPrior, hints: Sequence[str]) -> None:
     """A pilot is forecast first, like a full run: freeze what each is expected to measure."""
-    ratio = pilot_ratio(session.runs)
-    expected = [forecast_of_pilot(f, ratio) for f in frozen.forecasts if f.hint in hints]
+    expected = [forecast_of_pilot(f, prior) for f in frozen.forecasts if f.hint in hints]
     if expected:
         provenance = current_provenance(config_key=session.config.key)
         session.study.append("forecasts", freeze(expected, inputs={"full": frozen}, provenance=provenance))
@@ -118,9 +122,3 @@ def launch_planned(session: Session, run: PlannedRun) -> RunRecord:
         budget_seconds=remaining - run.cost.eval_seconds,
         on_progress=session.on_progress,
     )
-
-
-def score_forecasts(session: Session) -> ForecastScore:
-    """Frozen forecasts beside what happened."""
-    frozen = session.study.records("forecasts", FrozenForecast)
-    return score(frozen, session.runs)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from predictor.errors import BudgetError
+from predictor.loop.fitting import fit_law, score_forecasts
 from predictor.loop.session import Session
 from predictor.loop.stages import (
     choose_pilots,
-    fit_law,
     launch_planned,
     plan_runs,
     probe_study,
-    score_forecasts,
 )
 from predictor.probe import ProbeResult
 from predictor.records import ForecastScore, FrozenForecast, LawFit, Plan, PlannedRun, RunRecord

@@ -4,25 +4,16 @@ Pure: values in, values out; equal requests give equal plans.
 """
 
 from predictor.planner.forecasts import candidate_from_forecast
-from predictor.planner.pilot import (
-    PilotPair,
-    PilotPrior,
-    forecast_pilot,
-    pilot_pairs,
-    update_with_pilot,
-)
+from predictor.planner.pilot import forecast_pilot, update_with_pilot
 from predictor.planner.plan import make_plan
 from predictor.planner.request import PlanRequest
 from predictor.planner.value import pilot_value, pilots, undecided
 
 __all__ = [
-    "PilotPair",
-    "PilotPrior",
     "PlanRequest",
     "candidate_from_forecast",
     "forecast_pilot",
     "make_plan",
-    "pilot_pairs",
     "pilot_value",
     "pilots",
     "undecided",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
-from predictor.planner.situation import Situation, measured_improvement, standing
+from predictor.planner.situation import Situation, standing
 from predictor.records.base import derive_seed
 from predictor.records.estimate import Estimate
 from predictor.records.plan import Candidate
@@ -48,7 +48,7 @@ def standing_draws(now: Situation) -> list[tuple[str, Floats]]:
         spec = run.spec
         if spec.fidelity != "full" or (spec.model, spec.task) not in settings:
             continue
-        measured = measured_improvement(run)
+        measured = run.measured_improvement
         if measured is not None:
             stderr = 0.0 if math.isnan(measured.stderr) else measured.stderr
             # Without a standard error the measured value alone is the best guess there is.

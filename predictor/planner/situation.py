@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 from predictor.planner.request import PlanRequest
 from predictor.records.estimate import Estimate
 from predictor.records.plan import Candidate
-from predictor.records.runs import Cost, Fidelity, RunRecord, RunSpec
+from predictor.records.runs import Cost, Fidelity, RunRecord, RunSpec, latest
 
 Standing = Literal["proposed", "running", "finished", "failed"]
 
@@ -53,7 +53,7 @@ class Situation:
 
     def outcomes_of(self, candidate: Candidate) -> list[Estimate]:
         """Measured improvements of a candidate's finished full runs."""
-        measured = [measured_improvement(run) for run in self.runs_of(candidate)]
+        measured = [run.measured_improvement for run in self.runs_of(candidate)]
         return [outcome for outcome in measured if outcome is not None]
 
     def free_seeds(self, candidate: Candidate) -> list[int]:
@@ -104,20 +104,9 @@ class Situation:
         return max(0.0, whole - self.asked.budget.charged_to(spec.key))
 
 
-def latest(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """One record of each run: the last one, because a run is written again when its state changes."""
-    return list({run.spec: run for run in runs}.values())
-
-
 def standing(run: RunRecord) -> Standing:
     """Where a run stands for planning; a cancelled run counts as proposed, so it may be launched again."""
     return "proposed" if run.state == "cancelled" else run.state
-
-
-def measured_improvement(run: RunRecord) -> Estimate | None:
-    """The improvement of a finished run; None when it is not finished or was not measured."""
-    known = run.state == "finished" and run.improvement is not None and math.isfinite(run.improvement.value)
-    return run.improvement if known else None
 
 
 def device_seconds(cost: Cost) -> float:

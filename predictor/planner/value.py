@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from predictor.law import PilotPrior
 from predictor.planner.choose import choose, current, probability
 from predictor.planner.draws import run_draws
-from predictor.planner.pilot import PilotPrior, forecast_pilot, preposterior
+from predictor.planner.pilot import forecast_pilot, preposterior
 from predictor.planner.plan import least_probability
 from predictor.planner.reasons import amount, forecast_text, screen, signed, worth_text
 from predictor.planner.request import PlanRequest

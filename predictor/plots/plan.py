@@ -33,12 +33,12 @@ WORDS = {
 def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     """One row for each candidate, best improvement per cost first, with its 80 % interval and its verdict.
 
-    Filled circles are launched, open ones are not, diamonds are mean outcomes of finished runs. Improvement is in
-    accuracy points; cost is that of one run with its safety margin.
+    Filled circles are launched, open ones are not, diamonds are mean outcomes of finished runs. Improvement is a
+    share of 1; cost is that of one run with its safety margin.
     """
     rows = sorted(plan.rows, key=lambda row: _finite(row.mean) / _cost(row, plan), reverse=True)
     ax = axes_for(ax, 1.0 + ROW_INCHES * max(3, len(rows)))
-    tidy(ax, xlabel=f"forecast improvement per device-{_unit(plan)} (accuracy points, 80 % interval)", grid="x")
+    tidy(ax, xlabel=f"forecast improvement per device-{_unit(plan)} (share of 1, 80 % interval)", grid="x")
     ax.axvline(0.0, color=INK, linewidth=0.8, zorder=1)
     for place, row in enumerate(rows):
         _draw(ax, place, row, _cost(row, plan))
@@ -59,12 +59,12 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
 
 def _draw(ax: Axes, place: int, row: PlanRow, cost: float) -> None:
     """Forecast, outcome and verdict of one row."""
-    low, high = (100.0 * bound / cost for bound in row.interval80)
+    low, high = (bound / cost for bound in row.interval80)
     mark = LAUNCHED if row.verdict == "chosen" else LEFT_OUT
-    draw_interval(ax, 100.0 * row.mean / cost, (low, high), place, mark)
+    draw_interval(ax, row.mean / cost, (low, high), place, mark)
     if row.outcome is not None:
-        low, high = (100.0 * bound / cost for bound in row.outcome.interval(0.80))
-        draw_interval(ax, 100.0 * row.outcome.value / cost, (low, high), place, OUTCOME)
+        low, high = (bound / cost for bound in row.outcome.interval(0.80))
+        draw_interval(ax, row.outcome.value / cost, (low, high), place, OUTCOME)
     verdict = WORDS[row.verdict]
     ax.text(1.01, place, verdict, transform=ax.get_yaxis_transform(), va="center", fontsize=SMALL, color=INK)
 

@@ -57,12 +57,12 @@ class PilotEvidence(Record):
     num_steps: int
     improvement: Estimate
     ratio: float
-    """Full improvement expected for one unit of pilot improvement."""
+    """Full improvement expected for one unit of pilot improvement: 1 / rho."""
     ratio_stderr: float
     num_pairs: int
     """Own pairs of pilot and full run behind the ratio; 0 is the default guess alone."""
     weight: float
-    """Share of the combined forecast that comes from the pilot."""
+    """Share of the law's variance that the pilot took away; 1 where the law gave no interval."""
 
 
 class Forecast(Record):
@@ -148,6 +148,8 @@ class ScoredForecast(Record):
     crps: float
     frozen_at: str
     frozen_hash: str
+    num_own_runs: int = 0
+    """Runs that the law was fitted on when it made this forecast."""
 
 
 class RefusedScore(Record):

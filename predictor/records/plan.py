@@ -188,6 +188,9 @@ class Plan(Record):
         """The shape that `gapcast plan --json` prints (design, section 12)."""
         return {
             "status": self.status,
+            "reason": self.reason,
+            "objective": self.objective,
+            "expected": finite_or_none(self.expected),
             "budget": {
                 "gpu_hours": finite_or_none(self.budget.device_seconds / 3600.0),
                 "charged": self.budget.charged / 3600.0,

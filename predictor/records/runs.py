@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from predictor.records.base import Provenance, Record
@@ -110,6 +112,8 @@ class RunRecord(Record):
     """The same on training examples, where the published law was fitted; never mixed with the held-out one."""
     baseline_id: str = ""
     decoding: str = ""
+    training_key: str = ""
+    """Hash of the resolved training settings; a preset's overrides change it. Empty in outside and older records."""
     checkpoint_rule: Literal["final", "best"] = "final"
     truncated: float = 0.0
     undecided: float = 0.0
@@ -121,3 +125,14 @@ class RunRecord(Record):
     source: str = "gapcast"
     """`gapcast`, or the kind of log that the row was imported from."""
     provenance: Provenance
+
+    @property
+    def measured_improvement(self) -> Estimate | None:
+        """The improvement of a finished run; None when it is not finished or was not measured."""
+        known = self.state == "finished" and self.improvement is not None and math.isfinite(self.improvement.value)
+        return self.improvement if known else None
+
+
+def latest(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """One record of each run: the last one, because a run is written again when its state changes."""
+    return list({run.spec: run for run in runs}.values())

@@ -1,14 +1,17 @@
 import math
 
+import numpy as np
 import pytest
 
 from predictor.errors import LawError, StoreError
-from predictor.forecast import forecast, forecast_of_pilot, freeze, pilot_ratio, score, verify, with_pilot
-from predictor.law import LinearLaw
+from predictor.forecast import forecast, forecast_of_pilot, freeze, score, verify, with_pilot
+from predictor.law import LinearLaw, PilotPair, pilot_pairs, published_prior
 from predictor.law.simulate import PlantedLaw
+from predictor.planner import candidate_from_forecast, update_with_pilot
 from predictor.records import Estimate, FrozenForecast, Provenance
 
 PLANTED = PlantedLaw(slope=1.0, student=0.15, probe_stderr=0.02, eval_stderr=0.03)
+PILOT = published_prior().pilot
 GAPS = (0.0, 0.1, 0.25, 0.4, 0.6)
 BEFORE = Provenance(time_utc="2026-01-01T12:00:00.000001+00:00", git_commit="abc")
 AFTER = Provenance(time_utc="2026-01-03T00:00:00.000000+00:00")
@@ -150,32 +153,45 @@ def pilot_of(hint, gap, improvement):
 
 def test_a_pilot_moves_and_narrows_the_forecast_of_its_full_run():
     before = forecasts(records=[])[1]
-    after = with_pilot(before, pilot_of("new1", 0.3, -0.1), pilot_ratio([]))
-    assert after.improvement.value < 0.05 < before.improvement.value
-    assert after.improvement.stderr < before.improvement.stderr
-    assert 0.5 < after.pilot.weight < 1.0
+    after = with_pilot(before, pilot_of("new1", 0.3, 0.1), PILOT)
+    assert after.improvement.value < before.improvement.value - 0.05
+    assert np.diff(after.improvement.interval80) < np.diff(before.improvement.interval80)
+    assert 0.2 < after.pilot.weight < 1.0
     assert sum(after.shares.model_dump().values()) == pytest.approx(1.0)
-    agreeing = with_pilot(before, pilot_of("new1", 0.3, 0.25), pilot_ratio([]))
+    lost = with_pilot(before, pilot_of("new1", 0.3, -0.1), PILOT)
+    assert lost.p_pays < after.p_pays < before.p_pays
+    agreeing = with_pilot(before, pilot_of("new1", 0.3, 0.25), PILOT)
     assert "pilot_disagrees" not in names(agreeing)
     informed = forecasts()[1]
-    assert "pilot_disagrees" in names(with_pilot(informed, pilot_of("new1", 0.3, -0.1), pilot_ratio([])))
+    assert "pilot_disagrees" in names(with_pilot(informed, pilot_of("new1", 0.3, -0.1), PILOT))
 
 
-def test_the_pilot_ratio_is_learned_from_pairs():
+def test_the_share_of_a_pilot_is_learned_from_pairs():
     full = [PLANTED.record(f"h{i}", gap, 1.05 * gap) for i, gap in enumerate(GAPS)]
     pilots = [pilot_of(f"h{i}", gap, gap) for i, gap in enumerate(GAPS)]
-    default, learned = pilot_ratio([]), pilot_ratio(full + pilots)
-    assert (default.value, default.num_pairs) == (1.3, 0)
-    assert learned.num_pairs == 5
-    assert learned.value == pytest.approx(1.05, abs=0.03)
-    assert learned.stderr < default.stderr
+    learned = PILOT.updated(pilot_pairs(full + pilots, full[0].spec, pilot_steps=10))
+    assert (PILOT.num_pairs, learned.num_pairs) == (0, 5)
+    assert learned.rho == pytest.approx(1 / 1.05, abs=0.03)
+    assert learned.rho_sd < PILOT.rho_sd
+
+
+def test_forecast_and_plan_read_a_pilot_alike():
+    """One law for both: the plan's posterior of a candidate is the forecast's, evaluation noise aside."""
+    before, gap = forecasts()[1], PLANTED.gap("new1", 0.3)
+    pilot = pilot_of("new1", 0.3, 0.1)
+    prior = PILOT.updated([PilotPair(hint="a", pilot=pilot.improvement, full=pilot.improvement)])
+    candidate = candidate_from_forecast(before, gap, pilot.spec)
+    planned = update_with_pilot(candidate, pilot.improvement, prior)
+    after = with_pilot(before, pilot, prior).predictive
+    evaluation = before.shares.evaluation * before.predictive.scale**2
+    assert planned.mean == pytest.approx(after.location, abs=1e-9)
+    assert planned.stderr == pytest.approx(math.sqrt(after.scale**2 - evaluation), rel=1e-9)
 
 
 def test_a_pilot_is_forecast_first_and_scored_as_a_pilot():
-    ratio = pilot_ratio([])
     full = forecasts()[1]
-    expected = forecast_of_pilot(full, ratio)
-    assert expected.improvement.value == pytest.approx(full.predictive.location / 1.3, abs=0.02)
+    expected = forecast_of_pilot(full, PILOT)
+    assert expected.improvement.value == pytest.approx(PILOT.rho * full.predictive.location, abs=0.02)
     frozen = freeze([full, expected], inputs={}, provenance=BEFORE)
     result = score([frozen], [pilot_of("new1", 0.3, 0.24)])
     assert result.scored[0].forecast == pytest.approx(expected.improvement.value)
@@ -183,7 +199,7 @@ def test_a_pilot_is_forecast_first_and_scored_as_a_pilot():
 
 def test_a_pilot_of_another_hint_config_is_refused():
     with pytest.raises(LawError, match="says nothing"):
-        with_pilot(forecasts()[1], pilot_of("new0", 0.3, 0.1), pilot_ratio([]))
+        with_pilot(forecasts()[1], pilot_of("new0", 0.3, 0.1), PILOT)
 
 
 def test_the_forecast_is_as_wide_as_the_evaluation_is_small():
@@ -206,8 +222,8 @@ def test_a_law_without_an_interval_leaves_the_word_to_the_pilot():
     records = [PLANTED.record(f"h{i}", gap, gap + 0.01 * i) for i, gap in enumerate((0.1, 0.1, 0.3, 0.3))]
     bare = forecasts(records=records, method="ols")[1]
     assert "no_interval" in names(bare)
-    after = with_pilot(bare, pilot_of("new1", 0.3, 0.2), pilot_ratio([]))
+    after = with_pilot(bare, pilot_of("new1", 0.3, 0.2), PILOT)
     assert after.pilot.weight == 1.0
-    assert after.predictive.location == pytest.approx(0.26)
+    assert after.predictive.location == pytest.approx(0.2 / PILOT.rho, abs=0.06)
     assert all(math.isfinite(bound) for bound in after.improvement.interval80)
     assert sum(after.shares.model_dump().values()) == pytest.approx(1.0)

@@ -120,6 +120,16 @@ def test_mixed_records_are_refused_unless_asked_for(guard, change):
     assert fit.exit_code == 3
 
 
+def test_two_training_settings_are_mixed_even_under_one_preset_but_unknown_ones_are_not():
+    records = PLANTED.records(GAPS)
+    forward = [records[0].model_copy(update={"training_key": "forward"}), *records[1:]]
+    assert "mixed_training" not in names(LinearLaw(method="ols").fit(forward))
+    both = [*forward[:-1], records[-1].model_copy(update={"training_key": "reverse"})]
+    with pytest.raises(LawError, match="training settings differs: forward, reverse"):
+        LinearLaw(method="ols").fit(both)
+    assert "mixed_training" in names(LinearLaw(method="ols", allow_mixed=True).fit(both))
+
+
 def test_steps_may_differ_when_they_are_a_term():
     records = [changed(r, num_steps=10 * (1 + i % 3)) for i, r in enumerate(PLANTED.records((0, 0.1, 0.2, 0.3, 0.4)))]
     assert "mixed_steps" not in names(LinearLaw(method="ols", extra=("num_steps",)).fit(records))

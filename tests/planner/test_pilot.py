@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from predictor.planner import PilotPair, PilotPrior, forecast_pilot, pilot_pairs, update_with_pilot
+from predictor.law import PilotPair, PilotPrior, pilot_pairs, published_prior
+from predictor.planner import forecast_pilot, update_with_pilot
 from predictor.planner.pilot import preposterior
 from predictor.records import Candidate, Estimate, RunRecord
 
 Make = Callable[..., Candidate]
 Ran = Callable[..., RunRecord]
-PRIOR = PilotPrior()
+PRIOR = published_prior().pilot
 
 
 def measured(value: float, stderr: float = 0.02) -> Estimate:
@@ -92,6 +93,7 @@ def test_past_pairs_update_rho_and_deviation_as_integration_does() -> None:
 def test_no_pair_changes_nothing_and_pairs_in_two_steps_are_pairs_in_one() -> None:
     pairs = [PilotPair(hint="a", pilot=measured(0.2), full=measured(0.3)) for _ in range(3)]
     assert PRIOR.updated([]).model_dump() == pytest.approx(PRIOR.model_dump())
+    assert PRIOR.updated(pairs).num_pairs == 3
     assert PRIOR.updated(pairs[:1]).updated(pairs[1:]).model_dump() == pytest.approx(PRIOR.updated(pairs).model_dump())
 
 
@@ -99,7 +101,7 @@ def test_intervals_cover_at_their_stated_level_before_and_after_the_pilot(make_c
     rng = np.random.default_rng(5)
     inside = {"pilot80": [], "pilot95": [], "full80": [], "full95": []}
     for _ in range(250):
-        study = PilotPrior(df=PRIOR.df)
+        study = PRIOR
         variance = study.df * study.deviation**2 / rng.chisquare(study.df)
         rho = study.rho + math.sqrt(variance / study.weight) * rng.standard_normal()
         past = rng.uniform(0.0, 0.7, 3)

@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictor.planner import PilotPrior, PlanRequest, make_plan, pilots
+from predictor.law import published_prior
+from predictor.planner import PlanRequest, make_plan, pilots
 from predictor.records import Candidate, Plan, RunRecord
 
 Make = Callable[..., Candidate]
@@ -111,7 +112,7 @@ def test_pilots_leave_money_for_a_full_run_and_are_never_launched_twice(
     rule: Literal["pays", "undecided"],
 ) -> None:
     request = any_request(make_candidate, make_request, make_run, seed, objective)
-    chosen = pilots(request, PilotPrior(), rule=rule)
+    chosen = pilots(request, published_prior().pilot, rule=rule)
     assert len({run.hint for run in chosen}) == len(chosen)
     spent = sum(run.cost.gpu_hours for run in chosen) * 3600
     for run in chosen:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from predictor.planner import PilotPrior, PlanRequest, make_plan, pilot_value, pilots, undecided, update_with_pilot
+from predictor.law import PilotPrior
+from predictor.planner import PlanRequest, make_plan, pilot_value, pilots, undecided, update_with_pilot
 from predictor.records import Candidate, Estimate, RunRecord
 
 Make = Callable[..., Candidate]

@@ -50,14 +50,14 @@ def test_every_forecast_has_its_interval_and_launched_ones_are_filled() -> None:
     ax = plot_plan(plan(row("a", 0.6, cost=1.0, verdict="chosen"), row("b", 0.5, cost=1.0)))
     lines = [line for line in ax.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2]
     spans = [tuple(line.get_xdata()) for line in lines if line.get_xdata()[0] != line.get_xdata()[1]]
-    assert [tuple(round(float(x), 6) for x in span) for span in spans] == [(50.0, 70.0), (40.0, 60.0)]
+    assert [tuple(round(float(x), 6) for x in span) for span in spans] == [(0.5, 0.7), (0.4, 0.6)]
     faces = [line.get_markerfacecolor() for line in ax.lines if line.get_marker() == "o"]
     assert faces[0] != "white"
     assert faces[1] == "white"
 
 
 def test_the_axis_names_unit_and_level_and_short_runs_are_counted_in_minutes() -> None:
-    assert "device-minute (accuracy points, 80 % interval)" in plot_plan(plan(row("a", 0.6))).get_xlabel()
+    assert "device-minute (share of 1, 80 % interval)" in plot_plan(plan(row("a", 0.6))).get_xlabel()
     assert "device-hour" in plot_plan(plan(row("a", 0.6, cost=3.0))).get_xlabel()
 
 

@@ -24,6 +24,7 @@ GuardName = Literal[
     "mixed_decoding",
     "mixed_steps",
     "mixed_preset",
+    "mixed_training",
     "mixed_checkpoint_rule",
     "mixed_baseline",
     "duplicate_records",
