@@ -25,6 +25,7 @@ from predictor.records import (
     RunRecord,
     current_provenance,
 )
+from predictor.records.diagnostics import HintDiagnostics
 
 
 def probe_study(session: Session) -> ProbeResult:
@@ -36,6 +37,17 @@ def probe_study(session: Session) -> ProbeResult:
             session.on_progress(stage, done, total)
 
         return session.probe.run(progress)
+
+
+def diagnose_study(session: Session) -> list[HintDiagnostics]:
+    """Token diagnostics of a probed study, charged to the budget like the probe."""
+    with session.study.locked(), metered(session.study, "probe") as meter:
+
+        def progress(stage: str, done: int, total: int) -> None:
+            meter.tick()
+            session.on_progress(stage, done, total)
+
+        return session.probe.diagnose(progress)
 
 
 def fit_law(session: Session, law: LawConfig, others: Sequence[RunRecord] = (), *, allow_mixed: bool = False) -> LawFit:
