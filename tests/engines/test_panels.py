@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from predictor.engines import ConsensusRequest, Panel, PanelMean
-from predictor.engines.panels import score_panels
 from predictor.engines.batches import Limits
+from predictor.engines.panels import score_panels
 from predictor.engines.scripted import ScriptedEngine, ScriptedRule, ScriptedTable, mean_probs
 from predictor.engines.transformers import TransformersEngine
 from predictor.errors import PromptError
