@@ -74,6 +74,7 @@ from predictor.records.plan import (
 )
 from predictor.records.predictive import Predictive
 from predictor.records.provenance import current_provenance, utc_now
+from predictor.records.reweighted import ReweightedConsensus
 from predictor.records.runs import (
     Cost,
     Fidelity,
@@ -175,6 +176,7 @@ __all__ = [
     "RejectionCode",
     "Response",
     "ReverseKL",
+    "ReweightedConsensus",
     "Rollout",
     "RunConfig",
     "RunRecord",
