@@ -58,13 +58,12 @@ class ScoredExample:
         # A completion that every law calls nearly impossible was drawn all the same: its sum stays positive in logs.
         rare_D = np.logaddexp.reduce(np.log(self.drawn_Q) + self.proposals_DQ, axis=1)
         drawn_D = np.where(rare_D < math.log(_RARE), rare_D, np.log(-np.expm1(np.minimum(missed_D, -_RARE / 2))))
-        found: Floats = np.exp(policy_D - drawn_D)
-        return found
+        return _ratio(policy_D, drawn_D)
 
     def copy_weights(self) -> Floats:
         """p/q of every single rollout under the mixture of its prompts, for the effective sample size."""
         mixture_D = np.logaddexp.reduce(np.log(self.drawn_Q / self.drawn_Q.sum()) + self.proposals_DQ, axis=1)
-        return np.repeat(np.exp(self.policy_D - mixture_D), self.copies_D.astype(np.int64))
+        return np.repeat(_ratio(self.policy_D, mixture_D), self.copies_D.astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,15 @@ def reweight(examples: Sequence[ScoredExample]) -> Reweighting:
         stderr_hints=_hint_error(examples, value, total),
         num_rollouts=len(copies),
     )
+
+
+def _ratio(policy_D: Floats, drawn_D: Floats) -> Floats:
+    """exp(policy - drawn), and 0 where the laws as scored could not have drawn what was drawn.
+
+    That happens when `top_p` cuts at another token in the engine that scores; the lost mass shows in `covered`.
+    """
+    possible_D = np.isfinite(drawn_D)
+    return np.where(possible_D, np.exp(policy_D - np.where(possible_D, drawn_D, 0.0)), 0.0)
 
 
 def _sums(examples: Sequence[ScoredExample], weights: Sequence[Floats]) -> tuple[Floats, Floats]:

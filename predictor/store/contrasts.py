@@ -69,5 +69,7 @@ class ContrastStore:
             return
         columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(ContrastRow)}
         new = pa.table(columns, schema=CONTRAST_SCHEMA).to_pandas()
-        whole = pd.concat([self.read(), new]).drop_duplicates(["arm_key", "example_id", "index"], keep="last")
+        stored = self.read()
+        whole = new if stored.empty else pd.concat([stored, new])
+        whole = whole.drop_duplicates(["arm_key", "example_id", "index"], keep="last")
         write_shard(self.path, pa.Table.from_pandas(whole, schema=CONTRAST_SCHEMA, preserve_index=False))

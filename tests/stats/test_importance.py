@@ -135,6 +135,22 @@ def test_nothing_decided_gives_nothing_known_and_no_examples_are_refused() -> No
         reweight([])
 
 
+def test_a_completion_that_the_scored_laws_rule_out_counts_for_nothing() -> None:
+    one = ScoredExample(
+        unit="e",
+        policy_D=np.log([0.5, 0.5]),
+        without_DG=np.zeros((2, 0)),
+        proposals_DQ=np.array([[math.log(0.5)], [-math.inf]]),
+        drawn_Q=np.array([50.0]),
+        copies_D=np.array([49.0, 1.0]),
+        correct_D=np.array([1.0, 0.0]),
+        student=0.0,
+    )
+    found = reweight([one, one])
+    assert found.accuracy.value == pytest.approx(1.0)
+    assert found.covered.value == pytest.approx(0.5)
+
+
 @given(shift=st.floats(-700.0, 0.0), copies=st.integers(1, 5))
 def test_long_completions_are_weighted_without_overflow(shift: float, copies: int) -> None:
     one = ScoredExample(

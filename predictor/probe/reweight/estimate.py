@@ -131,12 +131,13 @@ def _scored_example(rows: pd.DataFrame, rollouts: pd.DataFrame, student: float) 
         drawn_Q[proposal] += 1
         correct_D[number] = math.nan if pd.isna(correct) else float(correct)
         between.append(abs(float(raw_DQ[number, proposal]) - logprob_sum) / len(ids))
+    present_Q = drawn_Q > 0
     example = ScoredExample(
         unit=str(rollouts["unit"].iloc[0]),
         policy_D=rows["policy_logprob"].to_numpy(dtype=np.float64),
         without_DG=np.array(rows["without_logprobs"].tolist(), dtype=np.float64).reshape(len(rows), -1),
-        proposals_DQ=np.array(rows["proposal_logprobs"].tolist(), dtype=np.float64),
-        drawn_Q=drawn_Q,
+        proposals_DQ=np.array(rows["proposal_logprobs"].tolist(), dtype=np.float64)[:, present_Q],
+        drawn_Q=drawn_Q[present_Q],
         copies_D=copies_D,
         correct_D=correct_D,
         student=student,
