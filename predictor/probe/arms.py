@@ -23,6 +23,8 @@ from predictor.records import (
     derive_seed,
 )
 
+_EVEN = 0.5
+"""Weight of the teachers in the `jsd` mean unless the training preset has another."""
 ArmRole = Literal["student", "teacher", "control", "consensus", "after"]
 Attempts = Mapping[tuple[str, int], Attempt]
 """The student's judged rollouts by (example id, index)."""
@@ -38,7 +40,8 @@ class Arm:
     hint: HintConfig | None = None
     control: ControlKind | None = None
     mean: Mean | None = None
-    alpha: float = 0.5
+    alpha: float = _EVEN
+    """Weight of the teachers in the `jsd` mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class ArmFactory:
         """The consensus policy of a hint config under one mean."""
         alpha = self._config.training.resolved.consensus_alpha
         # The default weight is left out of the key, so that rollouts stored before it could be chosen stay valid.
-        weight = [alpha] if mean == "jsd" and alpha != Arm.alpha else []
+        weight = [alpha] if mean == "jsd" and alpha != _EVEN else []
         key = self._key("consensus", _content(hint), mean, self._config.probe.consensus_hints, *weight)
         return Arm(f"{hint.name}/consensus", key, "consensus", hint, mean=mean, alpha=alpha)
 
