@@ -79,7 +79,12 @@ def paired_difference(
 def _shared(first: Accuracies, second: Accuracies) -> tuple[Floats, Floats, list[str]]:
     names = [name for name in first.by_example if name in second.by_example]
     if not names:
-        raise DataError("two arms have no judged example in common", expected="the same examples in both arms")
+        raise DataError(
+            "two arms have no judged example in common",
+            found=f"{len(first.by_example)} and {len(second.by_example)} judged examples",
+            expected="the same examples in both arms",
+            fix="see `reason` in the stored rollouts; where the checker failed, repair it and run `gapcast regrade`",
+        )
     return (
         np.array([first.by_example[name] for name in names]),
         np.array([second.by_example[name] for name in names]),
