@@ -43,6 +43,10 @@ class ProbeConfig(Record):
     """Held-out examples that the consensus policy answers, at most all."""
     consensus_rollouts: int = Field(4, ge=1)
     """Rollouts of each of them."""
+    consensus_estimator: Literal["ensemble", "reweight", "both"] = "ensemble"
+    """`ensemble` decodes from the mean policy; `reweight` scores stored rollouts under it and generates nothing."""
+    least_effective_rollouts: float = Field(1.0, ge=0.0, allow_inf_nan=False)
+    """Effective rollouts for each example below which a reweighted consensus gap is refused."""
     shard_rollouts: int = Field(2048, ge=1)
     """Rollouts in one Parquet shard: what a killed probe can lose."""
     max_undecided: float = Field(0.05, ge=0.0, le=1.0)

@@ -20,7 +20,7 @@ from transformers import GenerationConfig
 from predictor.errors import StoreError
 from predictor.records import Record
 from trainer.files import atomic_directory, disk_errors
-from trainer.model import LanguageModel, stored_dtype
+from trainer.model import LanguageModel
 
 _STATE_FILE = "state.json"
 _COPIED = (
@@ -115,10 +115,11 @@ def fingerprint(model: LanguageModel) -> str:
 def export_model(path: Path, model: LanguageModel, model_dir: Path) -> None:
     """Write weights, configuration and the source's own tokenizer files; loadable by transformers and vLLM.
 
-    Weights are rounded, in place, to the precision the source is stored in: a bfloat16 model was probed in bfloat16
-    and is measured and served so after training, so that nothing but training lies between the two measurements.
+    Weights are float32, as they were trained, also when the source's are bfloat16: an update at a learning rate of
+    1e-5 is smaller than half a bfloat16 step of most weights, so rounding takes it back. The engine that measures
+    the checkpoint uses the precision it measured the source in, whatever the file holds.
     """
-    network = model.network.to(stored_dtype(model_dir))
+    network = model.network
     # The source's own file replaces it below; a default one cannot be refused by save_pretrained's validation.
     network.generation_config = GenerationConfig()
     with atomic_directory(path) as directory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,11 +95,3 @@ def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     return torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "NO AVX", "AVX2")
-
-
-def stored_dtype(model_dir: Path) -> torch.dtype:
-    """Precision that the directory's config.json declares for its weights; float32 when it declares none."""
-    config = json.loads((model_dir / "config.json").read_text())
-    name = config.get("dtype") or config.get("torch_dtype") or "float32"
-    dtype = getattr(torch, str(name), torch.float32)
-    return dtype if isinstance(dtype, torch.dtype) else torch.float32

@@ -10,7 +10,7 @@ import errno
 import sys
 from collections.abc import Sequence
 
-from predictor.errors import GapcastError
+from predictor.errors import GapcastError, printable
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPIPE):
             raise
-        _say(f"gapcast: {error.strerror}: {error.filename or 'standard output'}; nothing stored is lost")
+        _say(printable(f"gapcast: {error.strerror}: {error.filename or 'standard output'}; nothing stored is lost"))
         return 1
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2

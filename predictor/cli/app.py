@@ -45,11 +45,30 @@ def init(study: StudyDir, *, template: str = "miniature", json: Json = False) ->
 
 
 @app.command
-def probe(study: StudyDir, *, json: Json = False, dry_run: DryRun = False) -> int:
-    """Measure the gap of every hint config and its controls; a second call goes on where the first stopped."""
+def probe(
+    study: StudyDir,
+    *,
+    diagnostics: Annotated[bool, Parameter(negative="")] = False,
+    explain: str | None = None,
+    json: Json = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Measure the gap of every hint config and its controls; a second call goes on where the first stopped.
+
+    Parameters
+    ----------
+    diagnostics
+        Score the stored rollouts token by token too: KL by position, alignment with correctness, leaks of the hint.
+    explain
+        Say what a number of the diagnostics or of the reweighted consensus gap means (`all` for each), and stop.
+    """
     from predictor.cli import commands, files
 
-    return files.preview(study, as_json=json) if dry_run else commands.probe(study, as_json=json)
+    if explain is not None:
+        return files.explain_number(explain)
+    if dry_run:
+        return files.preview(study, as_json=json)
+    return commands.probe(study, diagnostics=diagnostics, as_json=json)
 
 
 @app.command

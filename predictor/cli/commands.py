@@ -34,17 +34,21 @@ class Chosen:
         return bool(self.hints) or self.all_hints
 
 
-def probe(study: Path, *, as_json: bool) -> int:
+def probe(study: Path, *, diagnostics: bool = False, as_json: bool) -> int:
     """Measure, print the gap table, and refuse trust when too much is truncated or undecided."""
-    from predictor.loop.stages import probe_study
+    from predictor.cli.diagnostics import diagnostics_json, print_diagnostics
+    from predictor.loop.stages import diagnose_study, probe_study
 
     with opened(study) as session:
         result = probe_study(session)
         level = session.config.probe.confidence
+        tokens = diagnose_study(session) if diagnostics else []
         if as_json:
-            show.print_json(result.as_json(level))
+            extra = {"diagnostics": diagnostics_json(tokens, level)} if diagnostics else {}
+            show.print_json(result.as_json(level) | extra)
         else:
             _print_probe(session, result.hints, level)
+            print_diagnostics(tokens, level)
         return _trust(session)
 
 
@@ -155,6 +159,7 @@ def opened(study: Path) -> Iterator[Session]:
 
 
 def _print_probe(session: Session, gaps: Sequence[object], level: float) -> None:
+    from predictor.cli.consensus import print_consensus
     from predictor.records import GapEstimate
 
     rows = [gap for gap in gaps if isinstance(gap, GapEstimate)]
@@ -163,6 +168,7 @@ def _print_probe(session: Session, gaps: Sequence[object], level: float) -> None
         f"student accuracy {show.signed(rows[0].student, level).lstrip('+')}, {rows[0].student.num_units} examples"
     )
     show.print_table(f"Gaps ({100 * level:.0f} % intervals)", show.GAP_COLUMNS, show.gap_rows(rows, level))
+    print_consensus(rows, level)
 
 
 def _trust(session: Session) -> int:

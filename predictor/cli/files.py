@@ -37,6 +37,21 @@ def preview(study: Path, *, as_json: bool) -> int:
     return DONE
 
 
+def explain_number(name: str) -> int:
+    """Print what one number means, or all of them for `all`; InputError names the nearest one for an unknown name."""
+    from predictor.errors import InputError
+    from predictor.records.definitions import DEFINITIONS, explain
+    from predictor.records.explain import nearest_key
+
+    if name != "all" and name not in DEFINITIONS:
+        raise InputError(
+            "there is no number of this name", where="--explain", found=name, fix=nearest_key(name, sorted(DEFINITIONS))
+        )
+    for known in DEFINITIONS if name == "all" else [name]:
+        show.say(explain(known))
+    return DONE
+
+
 def regrade(study: Path, *, as_json: bool) -> int:
     """Judge stored rollouts again."""
     from predictor.loop.regrade import regrade as judge_again

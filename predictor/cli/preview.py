@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from predictor.cli.show import say
+from predictor.config import StudyConfig
 from predictor.contexts import Attempt, ContextBuilder, HintContext
 from predictor.engines import load_tokenizer, resolve_model
 from predictor.probe.arms import ArmFactory
@@ -72,7 +73,8 @@ def _estimate(study: Study, factory: ArmFactory, num_eval: int) -> dict[str, Any
         arms.add(factory.teacher(hint).key)
         arms |= {factory.control(hint, control).key for control in hint.control_kinds}
     probe = num_eval * config.probe.rollouts * (2 + len(arms))
-    ensembles = [hint for hint in config.hints if hint.kind not in ("none", "static")]
+    decoded = config.probe.consensus_estimator != "reweight"
+    ensembles = [hint for hint in config.hints if decoded and hint.kind not in ("none", "static")]
     consensus = min(num_eval, config.probe.consensus_examples) * config.probe.consensus_rollouts * len(ensembles)
     training = config.training.resolved
     return {
@@ -81,6 +83,7 @@ def _estimate(study: Study, factory: ArmFactory, num_eval: int) -> dict[str, Any
         "probe_tokens_at_most": probe * config.sampling.max_tokens,
         "consensus_rollouts": consensus,
         "consensus_tokens_at_most": consensus * config.sampling.max_tokens * config.probe.consensus_hints,
+        "reweight_scored_tokens_at_most": _reweight_tokens(config, num_eval),
         "training_rollouts_per_run": config.training.num_steps
         * training.prompts_per_step
         * training.rollouts_per_prompt,
@@ -88,6 +91,19 @@ def _estimate(study: Study, factory: ArmFactory, num_eval: int) -> dict[str, Any
         "budget_seconds": config.plan.budget.total_seconds,
         "runs_if_all_were_trained": len(config.hints) * len(config.training.seeds),
     }
+
+
+def _reweight_tokens(config: StudyConfig, num_eval: int) -> int:
+    """Completion tokens that reweighting scores: every stored rollout under M hinted prompts and those it answered."""
+    if config.probe.consensus_estimator == "ensemble":
+        return 0
+    tokens = 0
+    for hint in config.hints:
+        if hint.kind not in ("none", "static"):
+            arms = 3 + ("other_example" in hint.control_kinds)
+            # Student and bare resample share one prompt.
+            tokens += arms * config.probe.rollouts * (config.probe.consensus_hints + arms - 1)
+    return tokens * min(num_eval, config.probe.consensus_examples) * config.sampling.max_tokens
 
 
 def print_preview(content: dict[str, Any]) -> None:

@@ -55,6 +55,58 @@ class ConsensusRequest:
     seed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A completion to be scored after several prompts at once: the hinted ones first, then plain ones."""
+
+    prompts: tuple[Ids, ...]
+    completion_ids: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class PanelMean:
+    """Which of a panel's prompts are averaged, and how."""
+
+    num_hints: int
+    """The first so many prompts form the mean policy."""
+    mean: Mean
+    alpha: float = 0.5
+    """Weight of the teachers in the `jsd` mean."""
+    left_out: tuple[tuple[int, ...], ...] = ()
+    """Sets of hints without which the mean policy is scored again (for a jackknife over hints)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelScore:
+    """Log-probabilities of a whole completion, as decoded: temperature and `top_p` applied, in nats."""
+
+    policy: float
+    """Under the mean policy; minus infinity where `top_p` cuts one of its tokens."""
+    without: tuple[float, ...]
+    """Under the mean policy without each set of `left_out`."""
+    plain: tuple[float, ...]
+    """Under each prompt that follows the hinted ones."""
+    raw: tuple[float, ...]
+    """The same at temperature 1 without filtering, as engines record it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenContrast:
+    """Student and teacher at every token of one completion, full vocabulary, in nats; all of length T."""
+
+    forward_kl: tuple[float, ...]
+    """KL(teacher‖student)."""
+    reverse_kl: tuple[float, ...]
+    """KL(student‖teacher)."""
+    disagrees: tuple[float, ...]
+    """1 where their most likely tokens differ."""
+    student_logprob: tuple[float, ...]
+    teacher_logprob: tuple[float, ...]
+    """Log-probability of the completion's token."""
+    student_entropy: tuple[float, ...]
+    teacher_entropy: tuple[float, ...]
+
+
 OnDone = Callable[[Request, list[Completion]], None]
 
 
@@ -91,16 +143,28 @@ class Engine(Protocol):
 
 @runtime_checkable
 class ConsensusEngine(Engine, Protocol):
-    """An engine that also decodes from the per-token mean of several prompts' distributions."""
+    """An engine that sees whole next-token distributions: it decodes from their mean, and scores under it."""
 
     def generate_consensus(
-        self, requests: Sequence[ConsensusRequest], sampling: SamplingConfig, mean: Mean
+        self, requests: Sequence[ConsensusRequest], sampling: SamplingConfig, mean: Mean, *, alpha: float = 0.5
     ) -> list[list[Completion]]:
         """n completions of each request's mean policy, in order; log-probabilities are the mean policy's own.
 
         The temperature applies to each prompt's distribution before averaging, because the mean is one of the
         policies that the teachers sample from; `top_p` applies to the mean, because it is a decoding filter.
+        `alpha` weighs the teachers in the `jsd` mean.
         """
+        ...
+
+    def score_panels(self, panels: Sequence[Panel], sampling: SamplingConfig, mean: PanelMean) -> list[PanelScore]:
+        """Each completion under the mean of its panel's hinted prompts and under its plain prompts, in order.
+
+        ValueError at temperature 0, where the laws are point masses.
+        """
+        ...
+
+    def contrast(self, panels: Sequence[Panel], temperature: float) -> list[TokenContrast]:
+        """Student (first prompt) against teacher (second prompt) at every token of each completion, in order."""
         ...
 
 
@@ -116,6 +180,11 @@ def check_lengths(requests: Sequence[Request | ConsensusRequest], sampling: Samp
                 expected=f"at most {max_model_len} tokens",
                 fix="lower sampling.max_tokens, shorten the hint, or drop the example; nothing is cut silently",
             )
+
+
+def check_panels(panels: Sequence[Panel], max_model_len: int) -> None:
+    """PromptError for the first panel whose completion does not fit behind one of its prompts."""
+    check_scores([ScoreRequest(prompt, p.completion_ids) for p in panels for prompt in p.prompts], max_model_len)
 
 
 def check_scores(requests: Sequence[ScoreRequest], max_model_len: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 from predictor.engines.base import ConsensusEngine, Engine
@@ -21,6 +22,8 @@ def open_engine(model: ModelConfig, base_dir: Path, *, max_model_len: int | None
 
     `engine.reason` says why. A directory with `scripted.json` is a scripted model and needs neither.
     """
+    # Read when torch is imported: vLLM's CPU build would announce its memory policy at every start. Errors still show.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     model_dir = resolve_model(model.path, base_dir)
     if (model_dir / TABLE_FILE).is_file():
         return ScriptedEngine(ScriptedTable.load(model_dir))

@@ -56,6 +56,14 @@ class Policy:
         cooled_RMV = (logits_RMV / self.sampling.temperature).log_softmax(dim=-1)
         return mean_logprobs(cooled_RMV, self.mean, alpha=self.alpha), raw_RV
 
+    def law(self, logits_RMV: Tensor) -> Tensor:
+        """Log-probabilities (R, V) of what `draw` takes at a temperature above 0: nucleus applied and renormalised."""
+        sampling_RV, _ = self.logprobs(logits_RMV)
+        if self.sampling.top_p == 1.0:
+            return sampling_RV
+        probs_RV = nucleus(sampling_RV.double().exp(), self.sampling.top_p)
+        return (probs_RV / probs_RV.sum(dim=-1, keepdim=True)).log().to(sampling_RV.dtype)
+
     def draw(self, logprobs_RV: Tensor, uniform_R: Tensor) -> Tensor:
         """Token ids (R): the mode at temperature 0, else the inverse of the distribution function at `uniform_R`."""
         if self.sampling.temperature == 0.0:

@@ -13,9 +13,14 @@ from predictor.engines.base import (
     Completion,
     ConsensusRequest,
     OnDone,
+    Panel,
+    PanelMean,
+    PanelScore,
     Request,
     ScoreRequest,
+    TokenContrast,
     check_lengths,
+    check_panels,
     check_scores,
 )
 from predictor.engines.batches import limits_for, plan_batches
@@ -23,6 +28,7 @@ from predictor.engines.canary import canary_request, plain_scores, prove_update
 from predictor.engines.decoding import Policy, Row, decode_batch
 from predictor.engines.loading import DtypeName, default_device, evaluating, load_model, resolve_dtype, within_memory
 from predictor.engines.model_files import context_length, eos_ids, load_tokenizer
+from predictor.engines.panels import contrast_panels, score_panels
 from predictor.engines.scoring import score_all
 from predictor.errors import EngineError
 from predictor.records import Mean, SamplingConfig
@@ -95,6 +101,18 @@ class TransformersEngine:
         check_scores(requests, self.max_model_len)
         with evaluating(self.model), within_memory():
             return score_all(self.model, requests, limits_for(self.model))
+
+    def score_panels(self, panels: Sequence[Panel], sampling: SamplingConfig, mean: PanelMean) -> list[PanelScore]:
+        """Each completion under the mean policy of its hinted prompts and under its plain ones, in one pass."""
+        check_panels(panels, self.max_model_len)
+        with evaluating(self.model), within_memory():
+            return score_panels(self.model, panels, limits_for(self.model), (sampling, mean))
+
+    def contrast(self, panels: Sequence[Panel], temperature: float) -> list[TokenContrast]:
+        """Student (first prompt) against teacher (second) at every token of each completion, in one pass."""
+        check_panels(panels, self.max_model_len)
+        with evaluating(self.model), within_memory():
+            return contrast_panels(self.model, panels, limits_for(self.model), temperature)
 
     def update_weights(self, model_dir: Path) -> None:
         """Serve the weights in `model_dir`; on any doubt the old ones stay and EngineError or ModelError is raised."""

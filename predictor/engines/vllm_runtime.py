@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -179,6 +180,8 @@ def quiet() -> Iterator[None]:
     """vLLM's settings in the environment (a user's own are kept), and its dependencies' warnings off."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    # vLLM sets its logger up when an instance starts; what it says while it is imported would go out unfiltered.
+    logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"].upper())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -26,6 +26,7 @@ from predictor.records import (
     RunSpec,
     current_provenance,
 )
+from predictor.records.diagnostics import HintDiagnostics
 
 
 def probe_study(session: Session) -> ProbeResult:
@@ -37,6 +38,17 @@ def probe_study(session: Session) -> ProbeResult:
             session.on_progress(stage, done, total)
 
         return session.probe.run(progress)
+
+
+def diagnose_study(session: Session) -> list[HintDiagnostics]:
+    """Token diagnostics of a probed study, charged to the budget like the probe."""
+    with session.study.locked(), metered(session.study, "probe") as meter:
+
+        def progress(stage: str, done: int, total: int) -> None:
+            meter.tick()
+            session.on_progress(stage, done, total)
+
+        return session.probe.diagnose(progress)
 
 
 def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenForecast]:

@@ -51,6 +51,8 @@ def run_whole(session: Session) -> WholeResult:
                 _, plan = plan_runs(session, law)
         except BudgetError:
             ending = "budget"
+            # The plan that chose the stopped run is out of date: this one says why nothing more is launched.
+            _, plan = plan_runs(session, law)
         return WholeResult(
             probe=probed,
             first_forecast=_first_frozen(session, first),

@@ -9,9 +9,12 @@ from pathlib import Path
 from predictor.checkers import build_checker
 from predictor.engines.base import ConsensusEngine, Engine
 from predictor.probe.arms import Arm, ArmFactory, Job
+from predictor.probe.diagnostics import Diagnoser
 from predictor.probe.instrument import Instrument, OnProgress, preflight
+from predictor.probe.reweight.collect import collect_scores, proposal_arms, score_progress, score_tasks
 from predictor.probe.summary import Effort, ProbeResult, estimate_study, hint_arms, needs_ensemble
 from predictor.records import Example, Record
+from predictor.records.diagnostics import HintDiagnostics
 from predictor.store import Study
 from predictor.tasks import TaskData, load_examples
 
@@ -85,8 +88,17 @@ class Probe:
         preflight(jobs, self.engine, self.config.sampling)
         generated += self.instrument.collect(jobs, stage="hints", on_progress=on_progress)
         self._keep_pace(generated, time.monotonic() - started)
-        generated += self._collect_consensus(on_progress)
+        if self.config.probe.consensus_estimator != "reweight":
+            generated += self._collect_consensus(on_progress)
+        if self.config.probe.consensus_estimator != "ensemble":
+            self._score_consensus(on_progress)
         return estimate_study(self.study, self.data, self.engine, Effort(generated, time.monotonic() - started))
+
+    def diagnose(self, on_progress: OnProgress) -> list[HintDiagnostics]:
+        """Token diagnostics and leak audit of every hint config of a probed study; generates nothing."""
+        examples = self.data.eval[: self.config.probe.consensus_examples]
+        attempts = self.instrument.attempts(self.factory.student().key)
+        return Diagnoser(self.study, self.factory, examples, attempts, self._open_consensus).run(on_progress)
 
     def _keep_pace(self, generated: int, seconds: float) -> None:
         """Remember what a rollout costs on this engine, where enough was generated to tell."""
@@ -121,6 +133,22 @@ class Probe:
         preflight(jobs, engine, self.config.sampling)
         generated = self._collect_consensus_student(engine, examples, on_progress)
         return generated + self.instrument.collect_consensus(jobs, engine, stage="consensus", on_progress=on_progress)
+
+    def _score_consensus(self, on_progress: OnProgress) -> None:
+        """Score the stored rollouts under every consensus policy; nothing is generated."""
+        examples = self.data.eval[: self.config.probe.consensus_examples]
+        attempts = self.instrument.attempts(self.factory.student().key)
+        tasks = []
+        for hint in filter(needs_ensemble, self.config.hints):
+            arm = self.factory.consensus(hint, self.config.training.resolved.consensus_mean)
+            arms = proposal_arms(self.factory, hint)
+            rollouts = self.config.probe.rollouts
+            sampled = [job for a in arms for job in self.factory.jobs(a, examples, rollouts, attempts)]
+            jobs = self.factory.consensus_jobs(arm, examples, 1, attempts)
+            tasks += score_tasks(jobs, sampled, self.study.rollouts.read({a.key for a in arms}))
+        if tasks:
+            scores = collect_scores(tasks, self._open_consensus(), self.config.sampling, self.study.scores)
+            score_progress(on_progress, scores, len(tasks))
 
     def _collect_consensus_student(
         self, engine: ConsensusEngine, examples: Sequence[Example], on_progress: OnProgress

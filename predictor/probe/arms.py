@@ -38,6 +38,7 @@ class Arm:
     hint: HintConfig | None = None
     control: ControlKind | None = None
     mean: Mean | None = None
+    alpha: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,11 @@ class ArmFactory:
 
     def consensus(self, hint: HintConfig, mean: Mean) -> Arm:
         """The consensus policy of a hint config under one mean."""
-        key = self._key("consensus", _content(hint), mean, self._config.probe.consensus_hints)
-        return Arm(f"{hint.name}/consensus", key, "consensus", hint, mean=mean)
+        alpha = self._config.training.resolved.consensus_alpha
+        # The default weight is left out of the key, so that rollouts stored before it could be chosen stay valid.
+        weight = [alpha] if mean == "jsd" and alpha != Arm.alpha else []
+        key = self._key("consensus", _content(hint), mean, self._config.probe.consensus_hints, *weight)
+        return Arm(f"{hint.name}/consensus", key, "consensus", hint, mean=mean, alpha=alpha)
 
     def consensus_student(self, engine: str) -> Arm:
         """The student measured by the engine that decodes consensus policies, where that is another engine."""

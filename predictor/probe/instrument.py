@@ -77,8 +77,9 @@ class Instrument:
         on_progress(stage, done, total)
         for slice_ in _slices(todo, 32):
             requests = [ConsensusRequest(j.request_id, tuple(p.ids for p in j.prompts), j.n, j.seed) for j in slice_]
-            mean = slice_[0].arm.mean or "arithmetic"
-            for job, completions in zip(slice_, engine.generate_consensus(requests, self._sampling, mean), strict=True):
+            arm = slice_[0].arm
+            found = engine.generate_consensus(requests, self._sampling, arm.mean or "arithmetic", alpha=arm.alpha)
+            for job, completions in zip(slice_, found, strict=True):
                 self._keep(job, completions, engine)
                 done += job.n
             self._flush()

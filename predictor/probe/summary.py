@@ -9,7 +9,8 @@ from predictor.config import StudyConfig
 from predictor.engines.base import Engine
 from predictor.probe.arms import Arm, ArmFactory
 from predictor.probe.estimates import Estimator, Measured
-from predictor.records import Estimate, GapEstimate, HintConfig, current_provenance
+from predictor.probe.reweight import Reweighter
+from predictor.records import Estimate, GapEstimate, HintConfig, current_provenance, finite_or_none
 from predictor.store import Study
 from predictor.tasks import TaskData
 
@@ -76,7 +77,22 @@ def gap_json(gap: GapEstimate, level: float) -> dict[str, Any]:
         "coverage": gap.coverage,
         "truncated": gap.truncated,
         "undecided": gap.undecided,
+        "reweighted": _reweighted(gap, level),
         "num_rollouts": gap.num_rollouts,
+    }
+
+
+def _reweighted(gap: GapEstimate, level: float) -> dict[str, Any] | None:
+    """The consensus gap from stored rollouts as `--json` prints it; None where it was not asked for."""
+    found = None if gap.consensus_detail is None else gap.consensus_detail.reweighted
+    if found is None:
+        return None
+    return {
+        "consensus_gap": None if found.gap is None else found.gap.as_json(level),
+        "effective_rollouts": found.effective_rollouts,
+        "covered": found.covered.as_json(level),
+        "stderr_hints": finite_or_none(found.stderr_hints),
+        "refused": found.refused or None,
     }
 
 
@@ -93,12 +109,12 @@ def estimate_study(study: Study, data: TaskData, engine: Engine | None, effort: 
         engine="" if engine is None else engine.name,
         engine_version="" if engine is None else engine.version,
     )
-    estimator = Estimator(
-        config, factory, Measured.from_frame(frame), consensus_engine=CONSENSUS_ENGINE, provenance=provenance
-    )
+    measured = Measured.from_frame(frame)
+    estimator = Estimator(config, factory, measured, consensus_engine=CONSENSUS_ENGINE, provenance=provenance)
+    reweighter = Reweighter(config, factory, measured, study.scores.read())
     gaps: list[GapEstimate] = []
     for hint in config.hints:
-        gaps.append(estimator.hint(hint))
+        gaps.append(reweighter.added(estimator.hint(hint), hint))
         gaps += [estimator.control(hint, control) for control in hint.control_kinds]
     study.replace("gaps", gaps)
     return ProbeResult(

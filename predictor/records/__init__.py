@@ -1,6 +1,21 @@
 """Frozen records: everything that crosses a module boundary or is written to disk."""
 
 from predictor.records.base import Provenance, Record, content_hash, derive_seed
+from predictor.records.checkers import (
+    CheckerConfig,
+    CodeChecker,
+    ConstraintChecker,
+    ConstraintRule,
+    ExactChecker,
+    FunctionChecker,
+    HttpChecker,
+    MathChecker,
+    MultipleChoiceChecker,
+    NumericChecker,
+    ReasoningGymChecker,
+    RegexChecker,
+    ToolCallChecker,
+)
 from predictor.records.costs import Budget, CostModel, CostObservation
 from predictor.records.data import (
     WORKED_KINDS,
@@ -59,6 +74,7 @@ from predictor.records.plan import (
 )
 from predictor.records.predictive import Predictive
 from predictor.records.provenance import current_provenance, utc_now
+from predictor.records.reweighted import ReweightedConsensus
 from predictor.records.runs import (
     Cost,
     Fidelity,
@@ -69,16 +85,7 @@ from predictor.records.runs import (
     RunState,
     TrainResult,
 )
-from predictor.records.settings import (
-    CheckerConfig,
-    ConstraintChecker,
-    ConstraintRule,
-    ExactChecker,
-    ModelConfig,
-    NumericChecker,
-    RegexChecker,
-    TaskConfig,
-)
+from predictor.records.settings import ModelConfig, TaskConfig
 from predictor.records.training import (
     PRESETS,
     Divergence,
@@ -102,6 +109,7 @@ __all__ = [
     "Budget",
     "Candidate",
     "CheckerConfig",
+    "CodeChecker",
     "Coefficient",
     "ConsensusDetail",
     "ConstraintChecker",
@@ -125,11 +133,13 @@ __all__ = [
     "FrozenForecast",
     "FrozenTeacher",
     "FullVocabulary",
+    "FunctionChecker",
     "GapEstimate",
     "GapName",
     "HeldOutErrors",
     "HintConfig",
     "HintKind",
+    "HttpChecker",
     "ImprovementForecast",
     "JensenShannon",
     "LawFit",
@@ -140,9 +150,11 @@ __all__ = [
     "LawSpec",
     "LedgerEntry",
     "LeftOut",
+    "MathChecker",
     "Mean",
     "Message",
     "ModelConfig",
+    "MultipleChoiceChecker",
     "NumericChecker",
     "Objective",
     "OptimizerConfig",
@@ -156,6 +168,7 @@ __all__ = [
     "Prediction",
     "Predictive",
     "Provenance",
+    "ReasoningGymChecker",
     "Record",
     "RefusedScore",
     "RegexChecker",
@@ -163,6 +176,7 @@ __all__ = [
     "RejectionCode",
     "Response",
     "ReverseKL",
+    "ReweightedConsensus",
     "Rollout",
     "RunConfig",
     "RunRecord",
@@ -176,6 +190,7 @@ __all__ = [
     "TaskConfig",
     "Teacher",
     "ThinkingModes",
+    "ToolCallChecker",
     "TrainResult",
     "TrainingConfig",
     "VarianceShares",

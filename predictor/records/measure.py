@@ -5,6 +5,7 @@ from __future__ import annotations
 from predictor.records.base import Provenance, Record
 from predictor.records.data import HintKind, Mean
 from predictor.records.estimate import Estimate
+from predictor.records.reweighted import ReweightedConsensus
 
 
 class ConsensusDetail(Record):
@@ -15,11 +16,13 @@ class ConsensusDetail(Record):
     num_hints: int
     """Other examples' hints averaged for each example."""
     estimator: str
-    """`ensemble` (decoded from the mean), `identical` (every example has the same hint: the teacher is the mean)."""
+    """`ensemble` (decoded from the mean), `reweight` (from stored rollouts), or `identical` (one hint for all)."""
     student: Estimate
     """The student measured by the same engine on the same examples; the consensus gap subtracts this one."""
     consensus: Estimate
-    """Accuracy of the consensus policy."""
+    """Accuracy of the consensus policy; its standard error is over examples, each with its own draw of hints."""
+    reweighted: ReweightedConsensus | None = None
+    """The same from stored rollouts, where the study asks for it."""
 
 
 class GapEstimate(Record):

@@ -110,6 +110,11 @@ class TrainingConfig(Record):
         means: dict[str, Mean] = {"forward_kl": "arithmetic", "reverse_kl": "geometric", "jsd": "jsd"}
         return means[self.divergence.kind]
 
+    @property
+    def consensus_alpha(self) -> float:
+        """Weight of the teachers in the `jsd` mean; 0.5 where another mean has no use for it."""
+        return self.divergence.alpha if isinstance(self.divergence, JensenShannon) else 0.5
+
 
 PRESETS: dict[str, TrainingConfig] = {
     "sdpo_lcb": TrainingConfig(

@@ -8,6 +8,7 @@ from pathlib import Path
 from predictor.records import current_provenance
 from predictor.report.costs import costs_section
 from predictor.report.decisions import plan_section
+from predictor.report.diagnostics import diagnostics_section
 from predictor.report.evidence import Evidence, read_evidence
 from predictor.report.figures import figures_section, gaps_picture, law_picture, plan_picture
 from predictor.report.forecasts import forecast_section
@@ -51,6 +52,7 @@ def build_report(study: Study, output: Path) -> Path:
             forecast_section(evidence),
             figures_section(evidence),
             gaps_section(evidence),
+            diagnostics_section(evidence),
             plan_section(evidence),
             runs_section(evidence),
             costs_section(evidence),

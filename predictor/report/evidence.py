@@ -18,6 +18,7 @@ from predictor.records import (
     RunRecord,
     ScoredForecast,
 )
+from predictor.records.diagnostics import HintDiagnostics
 from predictor.records.plan import Plan
 from predictor.store import Study
 
@@ -37,6 +38,7 @@ class Evidence:
     law: LawFit | None
     score: ForecastScore
     """Frozen forecasts beside the runs that they may be scored against."""
+    diagnostics: tuple[HintDiagnostics, ...] = ()
 
     @property
     def hints(self) -> list[GapEstimate]:
@@ -97,4 +99,5 @@ def read_evidence(study: Study) -> Evidence:
         ledger=tuple(study.records("ledger", LedgerEntry)),
         law=study.read("law", LawFit),
         score=score(frozen, runs),
+        diagnostics=tuple(study.records("diagnostics", HintDiagnostics)),
     )

@@ -2,6 +2,7 @@
 
 from predictor.stats.accuracy import Accuracies, accuracies, difference, harm, paired_difference, recovery
 from predictor.stats.clusters import cluster_mean, unit_index, unit_totals
+from predictor.stats.importance import Reweighting, ScoredExample, reweight
 from predictor.stats.power import (
     design_effect,
     distinct_samples,
@@ -16,6 +17,8 @@ from predictor.stats.resample import bootstrap_mean, bootstrap_statistic, percen
 
 __all__ = [
     "Accuracies",
+    "Reweighting",
+    "ScoredExample",
     "accuracies",
     "bootstrap_mean",
     "bootstrap_statistic",
@@ -33,6 +36,7 @@ __all__ = [
     "recovery",
     "repeated_samples",
     "resampling_weights",
+    "reweight",
     "share_interval",
     "unit_index",
     "unit_totals",

@@ -14,12 +14,18 @@ from pydantic import ValidationError
 from predictor.config import StudyConfig, load_study_config
 from predictor.errors import StoreError, StudyError
 from predictor.records import Record
+from predictor.store.contrasts import ContrastRow, ContrastStore
 from predictor.store.files import append_line, atomic_writer, checked_line, is_unfinished, read_lines, write_text
 from predictor.store.rollouts import RolloutRow, RolloutStore
+from predictor.store.scores import ScoreRow, ScoreStore
 
 __all__ = [
+    "ContrastRow",
+    "ContrastStore",
     "RolloutRow",
     "RolloutStore",
+    "ScoreRow",
+    "ScoreStore",
     "Study",
     "append_line",
     "atomic_writer",
@@ -38,6 +44,8 @@ class Study:
         self.path = path
         self.config: StudyConfig = load_study_config(path)
         self.rollouts = RolloutStore(path / "rollouts")
+        self.scores = ScoreStore(path / "scores")
+        self.contrasts = ContrastStore(path / "diagnostics.parquet")
 
     @property
     def runs_dir(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -11,10 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from predictor.errors import StoreError
-from predictor.store.files import atomic_writer
+from predictor.store.shards import read_shard, write_shard
 
 ROLLOUT_SCHEMA = pa.schema(
     [
@@ -43,6 +41,7 @@ ROLLOUT_SCHEMA = pa.schema(
         ("time_utc", pa.string()),
     ]
 )
+_SHARD = "a rollout shard"
 _SHARD_NAME = re.compile(r"\d{6,}(\.whole)?\.parquet")
 
 
@@ -85,21 +84,19 @@ class RolloutStore:
         """Write the rows as one new shard; it exists whole or not at all."""
         if rows:
             columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(RolloutRow)}
-            _write_shard(
-                self.directory / f"{self._next_number():06d}.parquet", pa.table(columns, schema=ROLLOUT_SCHEMA)
-            )
+            write_shard(self.directory / f"{self._next_number():06d}.parquet", pa.table(columns, schema=ROLLOUT_SCHEMA))
 
     def replace_all(self, frame: pd.DataFrame) -> None:
         """Write all rollouts anew as the only shard (for regrading); old shards go after the new one is whole."""
         old = self._all_shards()
         table = pa.Table.from_pandas(frame[ROLLOUT_SCHEMA.names], schema=ROLLOUT_SCHEMA, preserve_index=False)
-        _write_shard(self.directory / f"{self._next_number():06d}.whole.parquet", table)
+        write_shard(self.directory / f"{self._next_number():06d}.whole.parquet", table)
         for shard in old:
             shard.unlink()
 
     def read(self, arm_keys: Iterable[str] | None = None) -> pd.DataFrame:
         """All rollouts (of some arms), one row each; StoreError when a shard cannot be read or a rollout is doubled."""
-        tables = [_read_shard(shard) for shard in self.shards()]
+        tables = [read_shard(shard, ROLLOUT_SCHEMA, _SHARD) for shard in self.shards()]
         frame = pa.concat_tables(tables).to_pandas() if tables else ROLLOUT_SCHEMA.empty_table().to_pandas()
         if arm_keys is not None:
             frame = frame[frame["arm_key"].isin(set(arm_keys))].reset_index(drop=True)
@@ -129,28 +126,6 @@ class RolloutStore:
 
 def _number(shard: Path) -> int:
     return int(shard.name.split(".")[0])
-
-
-def _write_shard(path: Path, table: pa.Table) -> None:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
-    with atomic_writer(path) as stream:
-        stream.write(buffer.getvalue())
-
-
-def _read_shard(path: Path) -> pa.Table:
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as shard:
-            table = shard.read()
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, str(error)[:200]) from None
-    if not table.schema.equals(ROLLOUT_SCHEMA):
-        raise _unreadable(path, "other columns than this version of gapcast writes")
-    return table
-
-
-def _unreadable(path: Path, found: str) -> StoreError:
-    return StoreError("a rollout shard cannot be read", where=str(path), found=found, fix="delete it and probe again")
 
 
 def row_fields(row: RolloutRow) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from transformers import (
 )
 
 from predictor.errors import ModelError
-from trainer.model import LanguageModel, load_model, stored_dtype
+from trainer.model import LanguageModel, load_model
 
 SMALL = {
     "vocab_size": 61,
@@ -63,22 +62,6 @@ def test_a_tied_head_is_one_weight(tiny_model_dir: Path) -> None:
     assert sum("embed" in name or "lm_head" in name for name in model.parameters) == 1
     assert model.head_parameters[0] is model.parameters["model.embed_tokens.weight"]
     assert not model.network.training
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"dtype": "bfloat16"}, torch.bfloat16),
-        ({"torch_dtype": "float16"}, torch.float16),
-        ({}, torch.float32),
-        ({"dtype": "save"}, torch.float32),
-    ],
-)
-def test_the_stored_precision_is_what_the_configuration_declares(
-    tmp_path: Path, fields: dict[str, str], expected: torch.dtype
-) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(fields))
-    assert stored_dtype(tmp_path) == expected
 
 
 def test_a_directory_without_weights_is_refused(tiny_model_dir: Path, tmp_path: Path) -> None:
