@@ -168,6 +168,7 @@ def fit(
     predictor: Literal["consensus_gap", "gap", "net_gap", "transferable_gap"] | None = None,
     form: Literal["auto", "linear", "saturating"] | None = None,
     select: Annotated[bool, Parameter(negative="")] = False,
+    half_width: float | None = None,
     allow_mixed: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
@@ -183,12 +184,14 @@ def fit(
         A straight line, one that bends at the ceiling, or the better by held-out error; the study's own when not given.
     select
         Compare every predictor, and further terms as far as the hint configs support them, by held-out error.
+    half_width
+        Print how many hint configs, examples and rollouts bring a new run's 80 % interval to this half-width.
     allow_mixed
         Fit records that differ in task, decoding, steps or training settings, with guards that say so.
     """
     from predictor.cli import fitting
 
-    options = fitting.FitOptions(method, predictor, form, allow_mixed, select)
+    options = fitting.FitOptions(method, predictor, form, allow_mixed, select, half_width)
     return fitting.fit((study, *more), options, as_json=json)
 
 

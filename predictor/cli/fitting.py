@@ -10,9 +10,11 @@ from pathlib import Path
 from predictor.cli import show
 from predictor.cli.commands import changed, doubts, opened
 from predictor.cli.tables import print_fit
+from predictor.law import measured_gap
+from predictor.law.size import next_gaps, noise_of, plan_sizes
 from predictor.loop.fitting import fit_law, score_forecasts, select_fit
 from predictor.loop.session import Session
-from predictor.records import GapName, LawForm, LawMethod
+from predictor.records import GapName, LawFit, LawForm, LawMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class FitOptions:
     form: LawForm | None = None
     allow_mixed: bool = False
     select: bool = False
+    half_width: float | None = None
+    """Wanted half-width of the 80 % interval for a new run: print which study sizes reach it."""
 
 
 def fit(studies: Sequence[Path], options: FitOptions, *, as_json: bool) -> int:
@@ -44,7 +48,23 @@ def fit(studies: Sequence[Path], options: FitOptions, *, as_json: bool) -> int:
             if selection is not None:
                 show.say(f"{selection}\n")
             print_fit(fitted, scored)
+            if options.half_width is not None:
+                _print_sizes(session, fitted, options.half_width)
         return doubts(fitted.guards)
+
+
+def _print_sizes(session: Session, fitted: LawFit, wanted: float) -> None:
+    """Study sizes for each family, and the measured gap without a run that would sharpen the slope most."""
+    trained = {point.hint for point in fitted.points}
+    waiting = {g.hint: measured_gap(g, fitted.spec)[0].value for g in session.gaps if g.hint not in trained}
+    for law in fitted.families:
+        show.say(f"\n{law.family}: {plan_sizes(noise_of(law, rollouts=session.config.probe.rollouts), wanted=wanted)}")
+        best = next(iter(next_gaps(fitted, list(waiting.values()), family=law.family)), None)
+        if best is not None:
+            hint = next(name for name, gap in waiting.items() if gap == best.gap)
+            show.say(
+                f"A run of `{hint}` would sharpen the slope most: {law.slope.stderr:.3f} to {best.slope_stderr:.3f}"
+            )
 
 
 def _same(one: Session, other: Session) -> bool:

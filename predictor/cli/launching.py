@@ -6,7 +6,7 @@ import math
 
 from predictor.cli.commands import Chosen
 from predictor.errors import BudgetError, InputError
-from predictor.launch import RunRequest, launch_run, run_config
+from predictor.launch import RunRequest, find_record, launch_run, run_config
 from predictor.loop.session import Session
 from predictor.loop.stages import freeze_forecasts, launch_planned, plan_runs
 from predictor.loop.whole import Ending
@@ -31,13 +31,16 @@ def launch_by_hand(session: Session, chosen: Chosen) -> tuple[list[RunRecord], E
     unknown = sorted(set(wanted) - set(names))
     if unknown:
         raise InputError("unknown hint config", where="--hint", found=", ".join(unknown), expected=", ".join(names))
-    freeze_forecasts(session, session.config.law)
     records: list[RunRecord] = []
     for seed in session.config.training.seeds:
         for name in wanted:
             left = math.inf if chosen.outside_budget else session.config.plan.budget.total_seconds - session.charged
             request = RunRequest(name, seed, "full", session.config.training.num_steps)
             config = run_config(session.study, session.model_dir, request)
+            known = find_record(session.study, config.spec.key)
+            if known is None or known.state != "finished":
+                # Each run is forecast from all that came before it, the earlier ones of this command included.
+                freeze_forecasts(session, session.config.law)
             try:
                 records.append(launch_run(session.probe, config, budget_seconds=left, on_progress=session.on_progress))
             except BudgetError:

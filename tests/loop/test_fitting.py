@@ -142,3 +142,14 @@ def test_a_gap_that_was_not_measured_stops_the_forecast_unless_the_study_names_a
     named = {item["hint"]: {guard["name"] for guard in item["guards"]} for item in printed}
     assert "fallback_predictor" in named["own-failure"]
     assert "fallback_predictor" not in named["rule"]
+
+
+def test_fit_says_how_large_a_study_must_be_and_which_hint_config_to_train_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = study_with_runs(tmp_path / "first", "planted-task")
+    study.replace("gaps", [PLANTED.gap("near", 0.33, consensus_gap=0.33), PLANTED.gap("far", 0.7, consensus_gap=0.7)])
+    run(["fit", str(study.path), "--method", "ols", "--form", "linear", "--half-width", "0.06"])
+    printed = capsys.readouterr().out
+    assert "Half-width 0.060 of a 80% interval for a new run" in printed
+    assert "A run of `far` would sharpen the slope most" in printed

@@ -186,7 +186,7 @@ def test_the_threshold_objective_takes_all_that_are_likely_enough_by_probability
 def test_a_plan_is_the_json_of_the_design(make_candidate: Make, make_request: Ask) -> None:
     plan = make_plan(make_request([make_candidate("a", 0.4), make_candidate("b", math.nan, math.nan)], 3600.0))
     printed = json.loads(json.dumps(plan.as_json(), allow_nan=False))
-    assert list(printed) == ["status", "budget", "chosen", "rejected"]
+    assert list(printed) == ["status", "reason", "objective", "expected", "budget", "chosen", "rejected"]
     assert printed["budget"] == {"gpu_hours": 1.0, "charged": 0.0, "planned": pytest.approx(RUN_SECONDS / 3600)}
     assert set(printed["chosen"][0]) == {"hint", "seed", "key", "cost_gpu_hours", "reason"}
     assert printed["chosen"][0]["key"] == plan.chosen[0].spec.key
