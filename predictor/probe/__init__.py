@@ -100,8 +100,9 @@ class Probe:
     def diagnose(self, on_progress: OnProgress) -> list[HintDiagnostics]:
         """Token diagnostics and leak audit of every hint config of a probed study; generates nothing."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
-        attempts = self.instrument.attempts(self.factory.student().key)
-        return Diagnoser(self.study, self.factory, examples, attempts, self._open_consensus).run(on_progress)
+        return Diagnoser(self.study, self.factory, examples, self.material.attempts, self._open_consensus).run(
+            on_progress
+        )
 
     def _keep_pace(self, generated: int, seconds: float) -> None:
         """Remember what a rollout costs on this engine, where enough was generated to tell."""
@@ -170,9 +171,9 @@ class Probe:
     def _score_consensus(self, on_progress: OnProgress) -> None:
         """Score the stored rollouts under every consensus policy; nothing is generated."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
-        attempts = self.instrument.attempts(self.factory.student().key)
         tasks = []
         for hint in filter(needs_ensemble, self.config.hints):
+            attempts = self.material.attempts(hint)
             arm = self.factory.consensus(hint, self.config.training.resolved.consensus_mean)
             arms = proposal_arms(self.factory, hint)
             rollouts = self.config.probe.rollouts
