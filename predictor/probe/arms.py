@@ -24,6 +24,8 @@ from predictor.records import (
     derive_seed,
 )
 
+EVEN_WEIGHT = 0.5
+"""Weight of the JSD mean where the training preset names none."""
 ArmRole = Literal["student", "teacher", "control", "consensus", "extract", "after"]
 Attempts = Mapping[tuple[str, int], Attempt]
 """The student's judged rollouts by (example id, index)."""
@@ -39,7 +41,7 @@ class Arm:
     hint: HintConfig | None = None
     control: ControlKind | None = None
     mean: Mean | None = None
-    alpha: float = 0.5
+    alpha: float = EVEN_WEIGHT
 
     @property
     def is_gated(self) -> bool:
@@ -124,7 +126,7 @@ class ArmFactory:
         """The consensus policy of a hint config under one mean."""
         alpha = self._config.training.resolved.consensus_alpha
         # The default weight is left out of the key, so that rollouts stored before it could be chosen stay valid.
-        weight = [alpha] if mean == "jsd" and alpha != Arm.alpha else []
+        weight = [alpha] if mean == "jsd" and alpha != EVEN_WEIGHT else []
         key = self._key("consensus", _content(hint), mean, self._config.probe.consensus_hints, *weight)
         return Arm(f"{hint.name}/consensus", key, "consensus", hint, mean=mean, alpha=alpha)
 
