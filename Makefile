@@ -107,7 +107,7 @@ study-wide: $(STAMPS)/cpu  ## 34 hint configs under four training settings, fore
 law-coverage: $(STAMPS)/base  ## how often the law's intervals hold new runs, in simulation; three minutes
 	$(BIN)/python -m predictor.law.coverage --draws 400
 
-bench: $(STAMPS)/cpu studies/bench/study.yaml studies/bench-smollm/study.yaml  ## the probe's rollouts per second against the engine's, seconds of the law
+bench: $(STAMPS)/cpu studies/bench/study.yaml studies/bench-smollm/study.yaml  ## the probe's pace against the engine's, seconds of the law
 	$(BIN)/python benchmarks/probe_speed.py studies/bench
 	$(BIN)/python -m predictor.engines.smollm2
 	$(BIN)/python benchmarks/probe_speed.py studies/bench-smollm 16 3

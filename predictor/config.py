@@ -34,9 +34,16 @@ class ProbeConfig(Record):
 
     rollouts: int = Field(8, ge=1)
     """Rollouts of each example in each arm."""
+    adaptive: bool = False
+    """Whether a hint config stops when it is decided against plan.threshold, instead of answering every example."""
+    first_rollouts: int = Field(2, ge=1)
+    """Adaptive: rollouts of each example while examples are added; what stays open gets all `rollouts`."""
+    stage_examples: int = Field(16, ge=2)
+    """Adaptive: examples of the first stage; later stages add as many, or a quarter of what there is."""
     confidence: float = Field(0.95, gt=0.5, lt=1.0)
     """Level of the intervals that are printed."""
     seed: int = 0
+    """Noise of the probe's own sampling; what is shown to whom comes from `task.seed`."""
     consensus_hints: int = Field(8, ge=2)
     """Hints of other examples that the consensus policy averages (M)."""
     consensus_examples: int = Field(64, ge=2)

@@ -71,10 +71,9 @@ def render_prompt(conversation: Sequence[Message], tokenizer: Any, *, thinking: 
 def render_pair(example: Example, context: HintContext | None, tokenizer: Any, thinking: ThinkingModes) -> PromptPair:
     """Student and teacher prompt of one example; PromptError when their generation headers differ undeclared."""
     student = render_prompt(example.conversation, tokenizer, thinking=thinking.student)
-    if context is None:
-        return PromptPair(student, render_prompt(example.conversation, tokenizer, thinking=thinking.teacher))
-    teacher = render_prompt(hinted_conversation(example, context), tokenizer, thinking=thinking.teacher)
-    if thinking.student == thinking.teacher and student.ids[-_TAIL:] != teacher.ids[-_TAIL:]:
+    shown = example.conversation if context is None else hinted_conversation(example, context)
+    teacher = render_prompt(shown, tokenizer, thinking=thinking.teacher)
+    if not thinking.declares_difference and student.ids[-_TAIL:] != teacher.ids[-_TAIL:]:
         _refuse_tails(example, context, student, teacher)
     return PromptPair(student, teacher)
 
@@ -96,19 +95,22 @@ def hinted_conversation(example: Example, context: HintContext) -> tuple[Message
     return (*turns[:-1], Message(role="user", content=text))
 
 
-def _refuse_tails(example: Example, context: HintContext, student: RenderedPrompt, teacher: RenderedPrompt) -> None:
-    # With the hint after the question, the text before the generation header differs by design.
-    _, found, header = teacher.text.rpartition(context.content.strip())
-    same_header = student.ids[-1] == teacher.ids[-1] and (not found or student.text.endswith(header))
-    if context.placement == "after_question" and same_header:
-        return
-    # A question shorter than the compared tail leaves the hint's own tokens in it.
-    if len(student.ids) <= _TAIL:
-        return
+def _refuse_tails(
+    example: Example, context: HintContext | None, student: RenderedPrompt, teacher: RenderedPrompt
+) -> None:
+    if context is not None:
+        # With the hint after the question, the text before the generation header differs by design.
+        _, found, header = teacher.text.rpartition(context.content.strip())
+        same_header = student.ids[-1] == teacher.ids[-1] and (not found or student.text.endswith(header))
+        if context.placement == "after_question" and same_header:
+            return
+        # A question shorter than the compared tail leaves the hint's own tokens in it.
+        if len(student.ids) <= _TAIL:
+            return
     raise PromptError(
         "student and teacher prompt end differently",
         where=f"example `{example.example_id}`",
         found=f"student ids end {student.ids[-_TAIL:]}, teacher ids end {teacher.ids[-_TAIL:]}",
         expected="the same generation header on both sides",
-        fix="set sampling.thinking for both sides, or declare a difference there",
+        fix="set sampling.thinking for both sides; a difference is declared by setting both, differently",
     )

@@ -11,7 +11,7 @@ from predictor.checkers import Checker, build_checker
 from predictor.contexts import Attempt, ContextBuilder
 from predictor.engines.model_files import load_tokenizer
 from predictor.prompts import render_pair
-from predictor.records import Example, RunConfig
+from predictor.records import Example, RunConfig, Verdict
 from predictor.tasks import load_examples
 from trainer.config import load_run
 
@@ -42,7 +42,8 @@ def _prompt(
 ) -> dict[str, Any]:
     # A hint about the student's attempt is shown for an empty one: no model is loaded for a look at prompts.
     attempt = Attempt("", checker.check("", example)) if contexts.needs_attempt else None
-    pair = render_pair(example, contexts.build(example, attempt), tokenizer, config.sampling.thinking)
+    group = () if attempt is None else (attempt, _correct_peer(example))
+    pair = render_pair(example, contexts.build(example, attempt, group), tokenizer, config.sampling.thinking)
     return {
         "example_id": example.example_id,
         "student": pair.student.text,
@@ -50,6 +51,12 @@ def _prompt(
         "student_tokens": len(pair.student.ids),
         "teacher_tokens": len(pair.teacher.ids),
     }
+
+
+def _correct_peer(example: Example) -> Attempt:
+    """A correct rollout of the group, as far as it can be known without a model: the reference answer."""
+    verdict = Verdict(correct=True, checker="preview", checker_version="0")
+    return Attempt(example.answer or "(a correct rollout)", verdict, 1, "(key hints extracted from it)")
 
 
 def _calibration(config: RunConfig, root: Path, started: float) -> dict[str, float | int]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from predictor.checkers import Checker
 from predictor.contexts import Attempt, ContextBuilder, HintContext
-from predictor.engines.base import Completion, Engine, Ids, Request, check_lengths
-from predictor.prompts import PromptPair, render_pair
+from predictor.engines.base import Engine, Ids, Request, check_lengths
+from predictor.prompts import PromptPair, render_pair, render_prompt
 from predictor.records import Example, RunConfig, derive_seed
 from trainer.batching import Row
 from trainer.config import rollout_sampling
@@ -69,13 +69,13 @@ class Sampler:
             for index, d in enumerate(draws)
         ]
         completions = self._engine.generate(requests, self._sampling)
-        flat = [(d.example, c) for d, group in zip(draws, completions, strict=True) for c in group]
-        rows = [row for example, completion in flat if (row := self._row(example, completion)) is not None]
+        groups = [(d.example, [c.ids for c in found], d.seed) for d, found in zip(draws, completions, strict=True)]
+        flat = [completion for found in completions for completion in found]
         return StepRollouts(
-            rows=tuple(rows),
+            rows=tuple(self._rows(groups)),
             num_rollouts=len(flat),
-            num_tokens=sum(len(completion.ids) for _, completion in flat),
-            num_truncated=sum(completion.finish_reason == "length" for _, completion in flat),
+            num_tokens=sum(len(completion.ids) for completion in flat),
+            num_truncated=sum(completion.finish_reason == "length" for completion in flat),
         )
 
     def student_pair(self, example: Example) -> PromptPair:
@@ -86,13 +86,18 @@ class Sampler:
             raise AssertionError("a prompt without a hint can always be built")
         return pair
 
-    def teacher_pair(self, example: Example, completion_ids: Ids) -> PromptPair | None:
-        """Both prompts of a rollout; None when its hint cannot be built (no hint, or nothing to give feedback on)."""
+    def teacher_pairs(self, example: Example, group: Sequence[Ids], seed: int = 0) -> list[PromptPair | None]:
+        """Both prompts of each rollout of one example; None where its hint cannot be built or the gating hides it.
+
+        `seed` is the noise of extracting key hints, where the hint shows any.
+        """
         if not self._contexts.needs_attempt:
-            return self._rendered(example, hinted=True)
-        text = str(self._engine.tokenizer.decode(list(completion_ids), skip_special_tokens=True))
-        context = self._contexts.build(example, Attempt(text, self._checker.check(text, example)))
-        return None if context is None else self._render(example, context)
+            return [self._rendered(example, hinted=True)] * len(group)
+        attempts = [self._attempt(example, index, ids) for index, ids in enumerate(group)]
+        if self._config.hint.kind == "key_hints":
+            attempts = self._with_key_hints(example, attempts, seed)
+        contexts = [self._contexts.build(example, attempt, attempts) for attempt in attempts]
+        return [None if context is None else self._render(example, context) for context in contexts]
 
     @property
     def _num_samples(self) -> int:
@@ -106,9 +111,34 @@ class Sampler:
         # With fewer examples than prompts in a step, one step spans epochs and meets an example again.
         return Draw(example, derive_seed(self._config.spec.seed, step, epoch, example.example_id))
 
-    def _row(self, example: Example, completion: Completion) -> Row | None:
-        pair = self.teacher_pair(example, completion.ids)
-        return None if pair is None else Row(pair.student.ids, pair.teacher.ids, completion.ids)
+    def _rows(self, groups: Sequence[tuple[Example, Sequence[Ids], int]]) -> Iterator[Row]:
+        for example, group, seed in groups:
+            for ids, pair in zip(group, self.teacher_pairs(example, group, seed), strict=True):
+                if pair is not None:
+                    yield Row(pair.student.ids, pair.teacher.ids, ids)
+
+    def _attempt(self, example: Example, index: int, ids: Ids) -> Attempt:
+        text = str(self._engine.tokenizer.decode(list(ids), skip_special_tokens=True))
+        return Attempt(text, self._checker.check(text, example), index)
+
+    def _with_key_hints(self, example: Example, attempts: list[Attempt], seed: int) -> list[Attempt]:
+        """The attempts with what the student as it is now extracts from those that are shown as key hints."""
+        chosen = (self._contexts.peer(example, a, attempts) for a in attempts if self._contexts.is_open(a))
+        peers = {peer.index: peer for peer in chosen if peer is not None}
+        thinking = self._sampling.thinking.teacher
+        asked = [
+            render_prompt(self._contexts.extraction(example, peer), self._engine.tokenizer, thinking=thinking)
+            for peer in peers.values()
+        ]
+        requests = [
+            Request(f"{example.example_id}/{index}", prompt.ids, 1, derive_seed(seed, "extract", index))
+            for index, prompt in zip(peers, asked, strict=True)
+        ]
+        sampling = self._sampling.model_copy(update={"max_tokens": self._config.hint.extraction_tokens})
+        for index, (completion,) in zip(peers, self._engine.generate(requests, sampling), strict=True):
+            text = str(self._engine.tokenizer.decode(list(completion.ids), skip_special_tokens=True))
+            attempts[index] = replace(attempts[index], key_hints=text)
+        return attempts
 
     def _rendered(self, example: Example, *, hinted: bool) -> PromptPair | None:
         key = (example.example_id, hinted)

@@ -131,6 +131,10 @@ def main() -> int:
     except Missing as missing:
         _send(replies, missing.parts)
         return 2
+    except BaseException as error:  # noqa: BLE001  # supervised: a library may raise anything while it is loaded
+        what = "what the checker judges with cannot be loaded"
+        _send(replies, {"what": what, "where": "task.checker", "found": f"{type(error).__name__}: {error}"[:500]})
+        return 2
     _send(replies, {"ready": version})
     while (line := requests.next()) is not None:
         _send(replies, _answered(judge, line))

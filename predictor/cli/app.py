@@ -50,6 +50,8 @@ def probe(
     *,
     diagnostics: Annotated[bool, Parameter(negative="")] = False,
     explain: str | None = None,
+    plan: Annotated[bool, Parameter(negative="")] = False,
+    half_width: float = 0.05,
     json: Json = False,
     dry_run: DryRun = False,
 ) -> int:
@@ -60,12 +62,18 @@ def probe(
     diagnostics
         Score the stored rollouts token by token too: KL by position, alignment with correctness, leaks of the hint.
     explain
-        Say what a number of the diagnostics or of the reweighted consensus gap means (`all` for each), and stop.
+        Say what a number means (`net_gap`, `recovery_pooled`, `forward_kl`, …; `all` for each), and stop.
+    plan
+        Print how many examples and rollouts reach --half-width and what they cost, and stop.
+    half_width
+        With --plan: half the width of the gap's interval that is wanted.
     """
-    from predictor.cli import commands, files
+    from predictor.cli import commands, files, sizing
 
     if explain is not None:
-        return files.explain_number(explain)
+        return files.explain_number(explain, as_json=json)
+    if plan:
+        return sizing.plan_probe(study, half_width, as_json=json)
     if dry_run:
         return files.preview(study, as_json=json)
     return commands.probe(study, diagnostics=diagnostics, as_json=json)

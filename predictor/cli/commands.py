@@ -169,6 +169,14 @@ def _print_probe(session: Session, gaps: Sequence[object], level: float) -> None
     )
     show.print_table(f"Gaps ({100 * level:.0f} % intervals)", show.GAP_COLUMNS, show.gap_rows(rows, level))
     print_consensus(rows, level)
+    stopped = show.stopping_rows(rows)
+    if stopped:
+        show.print_table("Where the adaptive probe stopped", show.STOPPING_COLUMNS, stopped)
+    for gap in rows:
+        repeated = None if gap.estimands is None else gap.estimands.repeated_pooled
+        if repeated is not None and repeated.value == 1.0:
+            sys.stderr.write(f"{gap.hint}: all rollouts of every example are the same; is one seed used for all?\n")
+    show.say("definition of a number: gapcast probe STUDY --explain NAME")
 
 
 def _trust(session: Session) -> int:

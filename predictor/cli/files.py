@@ -37,18 +37,16 @@ def preview(study: Path, *, as_json: bool) -> int:
     return DONE
 
 
-def explain_number(name: str) -> int:
+def explain_number(name: str, *, as_json: bool) -> int:
     """Print what one number means, or all of them for `all`; InputError names the nearest one for an unknown name."""
-    from predictor.errors import InputError
-    from predictor.records.definitions import DEFINITIONS, explain
-    from predictor.records.explain import nearest_key
+    from predictor.records.numbers import definition, definitions
 
-    if name != "all" and name not in DEFINITIONS:
-        raise InputError(
-            "there is no number of this name", where="--explain", found=name, fix=nearest_key(name, sorted(DEFINITIONS))
-        )
-    for known in DEFINITIONS if name == "all" else [name]:
-        show.say(explain(known))
+    chosen = definitions() if name == "all" else {name: definition(name)}
+    if as_json:
+        show.print_json(chosen)
+    else:
+        for number, meaning in chosen.items():
+            show.say(f"{number}: {meaning}")
     return DONE
 
 

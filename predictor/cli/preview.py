@@ -48,9 +48,7 @@ def mark_hint(context: HintContext) -> HintContext:
 
 
 def _pair(builder: ContextBuilder, hint: HintConfig, example: Example, tokenizer: Any, study: Study) -> dict[str, Any]:
-    verdict = Verdict(correct=False, reason="(the checker's message)", checker="preview", checker_version="0")
-    attempt = Attempt("(the student's attempt)", verdict) if builder.needs_attempt else None
-    context = builder.build(example, attempt)
+    context = builder.build(example, *_stand_ins()) if builder.needs_attempt else builder.build(example)
     thinking = study.config.sampling.thinking
     pair = render_pair(example, context, tokenizer, thinking)
     shown = example.conversation if context is None else hinted_conversation(example, mark_hint(context))
@@ -63,6 +61,15 @@ def _pair(builder: ContextBuilder, hint: HintConfig, example: Example, tokenizer
         "student_tokens": len(pair.student.ids),
         "teacher_tokens": len(pair.teacher.ids),
     }
+
+
+def _stand_ins() -> tuple[Attempt, tuple[Attempt, ...]]:
+    """A failed attempt and a correct one of the same group, named for what will stand there."""
+    failed = Verdict(correct=False, reason="(the checker's message)", checker="preview", checker_version="0")
+    own = Attempt("(the student's attempt)", failed)
+    right = Verdict(correct=True, checker="preview", checker_version="0")
+    peer = Attempt("(a correct rollout)", right, 1, "(key hints extracted from it)")
+    return own, (own, peer)
 
 
 def _estimate(study: Study, factory: ArmFactory, num_eval: int) -> dict[str, Any]:

@@ -74,6 +74,23 @@ def gap_rows(gaps: Sequence[GapEstimate], level: float) -> list[list[str]]:
     ]
 
 
+def stopping_rows(gaps: Sequence[GapEstimate]) -> list[list[str]]:
+    """Rows of an adaptive probe's second table; empty for a fixed design."""
+    return [
+        [
+            gap.hint,
+            {"above": "above", "below": "below", "open": "not decided"}[stop.decided] + f" {stop.threshold:g}",
+            f"{stop.examples} x {stop.rollouts}",
+            str(stop.looks),
+            f"[{brief(stop.low)} {brief(stop.high)}]",
+            f"{100 * stop.level:g} %",
+        ]
+        for gap in gaps
+        if (stop := gap.stopping) is not None and not gap.is_control
+    ]
+
+
+STOPPING_COLUMNS = ("hint config", "decided", "examples x rollouts", "looks", "interval valid at every look", "level")
 GAP_COLUMNS = ("hint config", "kind", "teacher", "gap", "net", "transferable", "consensus", "trunc.", "undec.")
 
 

@@ -57,6 +57,9 @@ def collect_points(records: Sequence[RunRecord], spec: LawSpec) -> Collected:
 
 def measured_gap(gap: GapEstimate, spec: LawSpec) -> tuple[Estimate, GapName]:
     """The predictor's value and the name of the gap it came from: the specification's, or its fallback's."""
+    if spec.predictor == "gap" and gap.gating == "failed" and gap.net_gap is not None:
+        # Behind a gate the bare resample, too, answers the failed rollouts anew: only the net gap is the hint's.
+        return gap.net_gap, "net_gap"
     wanted: Estimate | None = getattr(gap, spec.predictor)
     if wanted is not None:
         return wanted, spec.predictor
@@ -156,7 +159,8 @@ def _rows(records: Sequence[RunRecord], spec: LawSpec) -> tuple[list[_Row], list
                 fix="complete them, or leave them out with drop_missing",
             )
         guards.append(LawGuard(name="missing_values", message=f"records were dropped: {names}"))
-    replaced = sorted({row.record.spec.hint for row in rows if row.predictor != spec.predictor})
+    stand_ins = [row for row in rows if row.predictor != spec.predictor and row.gap.gating != "failed"]
+    replaced = sorted({row.record.spec.hint for row in stand_ins})
     if replaced:
         guards.append(_fallback_guard(spec, replaced))
     return rows, missing, guards

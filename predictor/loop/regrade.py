@@ -8,7 +8,7 @@ import pandas as pd
 
 from predictor.checkers import build_checker
 from predictor.errors import DataError
-from predictor.probe import Effort, ProbeResult, estimate_study
+from predictor.probe import NOT_JUDGED, Effort, ProbeResult, estimate_study
 from predictor.records import Verdict
 from predictor.store import Study
 from predictor.tasks import load_examples
@@ -38,8 +38,12 @@ def regrade(study: Study) -> Regraded:
             found=", ".join(unknown[:5]),
             fix="restore the example file that the rollouts were made from",
         )
+    rows = zip(frame["text"], frame["example_id"], frame["checker"], frame["reason"], strict=True)
     verdicts = [
-        checker.check(text, examples[name]) for text, name in zip(frame["text"], frame["example_id"], strict=True)
+        Verdict(correct=None, reason=reason, checker=judge, checker_version="1")
+        if judge == NOT_JUDGED
+        else checker.check(text, examples[name])
+        for text, name, judge, reason in rows
     ]
     changed = sum(_differs(old, new) for old, new in zip(frame["correct"], verdicts, strict=True))
     study.rollouts.replace_all(_with_verdicts(frame, verdicts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,7 +27,12 @@ def plot_positions(found: Sequence[HintDiagnostics], *, axes: tuple[Axes, Axes] 
     for number, (hint, tokens) in enumerate(largest(found)):
         shown = reaching(tokens)
         places = range(1, shown + 1)
-        style = {"color": _COLOURS[number], "marker": _MARKERS[number], "markersize": 3.5, "linewidth": 1.1}
+        style: dict[str, Any] = {
+            "color": _COLOURS[number],
+            "marker": _MARKERS[number],
+            "markersize": 3.5,
+            "linewidth": 1.1,
+        }
         upper.plot(places, tokens.profile.forward_kl[:shown], label=literal(hint), **style)
         lower.plot(places, tokens.profile.reverse_kl[:shown], label=literal(hint), **style)
     tidy(upper, xlabel="", ylabel="forward KL (nats)")

@@ -8,17 +8,20 @@ from pathlib import Path
 
 from predictor.checkers import build_checker
 from predictor.engines.base import ConsensusEngine, Engine
+from predictor.probe.adaptive import Stages, still_open
 from predictor.probe.arms import Arm, ArmFactory, Job
 from predictor.probe.diagnostics import Diagnoser
-from predictor.probe.instrument import Instrument, OnProgress, preflight
+from predictor.probe.instrument import NOT_JUDGED, Instrument, OnProgress, preflight
+from predictor.probe.material import Material
 from predictor.probe.reweight.collect import collect_scores, proposal_arms, score_progress, score_tasks
-from predictor.probe.summary import Effort, ProbeResult, estimate_study, hint_arms, needs_ensemble
-from predictor.records import Example, Record
+from predictor.probe.summary import Effort, ProbeResult, arm_keys, estimate_study, hint_arms, needs_ensemble
+from predictor.records import Example, HintConfig, Record
 from predictor.records.diagnostics import HintDiagnostics
 from predictor.store import Study
 from predictor.tasks import TaskData, load_examples
 
 __all__ = [
+    "NOT_JUDGED",
     "Arm",
     "ArmFactory",
     "ConsensusEngine",
@@ -60,7 +63,7 @@ class Probe:
         self.engine = engine
         self._open_consensus = open_consensus
         self.data: TaskData = load_examples(self.config.task, study.path)
-        self.factory = ArmFactory(self.config, self.data.train, engine.tokenizer)
+        self.factory = ArmFactory(self.config, self.data.train, engine.tokenizer, self.data.eval)
         self.instrument = Instrument(
             engine,
             build_checker(self.config.task.checker),
@@ -69,6 +72,7 @@ class Probe:
             shard_rollouts=self.config.probe.shard_rollouts,
         )
         self.instrument.started_with(model_dir)
+        self.material = Material(self.factory, self.instrument, self.config.sampling)
 
     @property
     def remeasured(self) -> tuple[Example, ...]:
@@ -84,9 +88,8 @@ class Probe:
         preflight(student_jobs, self.engine, self.config.sampling)
         self.instrument.serve(self.model_dir)
         generated = self.instrument.collect(student_jobs, stage="student", on_progress=on_progress)
-        jobs = self.hint_jobs()
-        preflight(jobs, self.engine, self.config.sampling)
-        generated += self.instrument.collect(jobs, stage="hints", on_progress=on_progress)
+        generated += self.material.collect(self.config.hints, self.data.eval, self.engine, on_progress)
+        generated += self._collect_stages(on_progress) if self.config.probe.adaptive else self._collect_all(on_progress)
         self._keep_pace(generated, time.monotonic() - started)
         if self.config.probe.consensus_estimator != "reweight":
             generated += self._collect_consensus(on_progress)
@@ -97,23 +100,55 @@ class Probe:
     def diagnose(self, on_progress: OnProgress) -> list[HintDiagnostics]:
         """Token diagnostics and leak audit of every hint config of a probed study; generates nothing."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
-        attempts = self.instrument.attempts(self.factory.student().key)
-        return Diagnoser(self.study, self.factory, examples, attempts, self._open_consensus).run(on_progress)
+        return Diagnoser(self.study, self.factory, examples, self.material.attempts, self._open_consensus).run(
+            on_progress
+        )
 
     def _keep_pace(self, generated: int, seconds: float) -> None:
         """Remember what a rollout costs on this engine, where enough was generated to tell."""
         if generated >= _ENOUGH_ROLLOUTS:
             self.study.write("pace", Pace(seconds_per_rollout=seconds / generated, num_rollouts=generated))
 
-    def hint_jobs(self) -> list[Job]:
-        """Jobs of every teacher and control arm, all arms of an example adjacent so that they share their prefix."""
-        attempts = self.instrument.attempts(self.factory.student().key)
+    def hint_jobs(
+        self, hints: Sequence[HintConfig], examples: Sequence[Example], rollouts: int, *, with_controls: bool = True
+    ) -> list[Job]:
+        """Jobs of the hint configs' teacher and control arms, all arms of an example adjacent: they share a prefix."""
+        known = {hint.name: self.material.attempts(hint) for hint in hints}
         jobs: dict[str, Job] = {}
-        for arm in hint_arms(self.config, self.factory):
-            for job in self.factory.jobs(arm, self.data.eval, self.config.probe.rollouts, attempts):
+        for arm in hint_arms(hints, self.factory, with_controls=with_controls):
+            attempts = {} if arm.hint is None else known.get(arm.hint.name, {})
+            for job in self.factory.jobs(arm, examples, rollouts, attempts):
                 jobs[job.request_id] = job
-        order = {example.example_id: i for i, example in enumerate(self.data.eval)}
+        order = {example.example_id: i for i, example in enumerate(examples)}
         return sorted(jobs.values(), key=lambda job: order[job.example.example_id])
+
+    def _collect_all(self, on_progress: OnProgress) -> int:
+        jobs = self.hint_jobs(self.config.hints, self.data.eval, self.config.probe.rollouts)
+        return self._collect_jobs(jobs, "hints", on_progress)
+
+    def _collect_stages(self, on_progress: OnProgress) -> int:
+        """Stage after stage, those hint configs that are still open; then all rollouts of what remains open."""
+        stages = Stages(self.config, self.factory, self.data.eval)
+        first, generated = stages.rule.first_rollouts, 0
+        waiting = self._still_open(stages)
+        for number, end in enumerate(stages.ends, start=1):
+            if not waiting:
+                return generated
+            jobs = self.hint_jobs(waiting, stages.examples[:end], first)
+            generated += self._collect_jobs(jobs, f"hints, stage {number} of at most {len(stages.ends)}", on_progress)
+            waiting = self._still_open(stages)
+        if waiting and first < stages.rule.rollouts:
+            # More rollouts sharpen the decision; the controls have answered every example by now.
+            jobs = self.hint_jobs(waiting, stages.examples, stages.rule.rollouts, with_controls=False)
+            generated += self._collect_jobs(jobs, "hints, last stage", on_progress)
+        return generated
+
+    def _still_open(self, stages: Stages) -> list[HintConfig]:
+        return still_open(stages, self.config.hints, self.study.rollouts.read(arm_keys(self.config, self.factory)))
+
+    def _collect_jobs(self, jobs: Sequence[Job], stage: str, on_progress: OnProgress) -> int:
+        preflight(jobs, self.engine, self.config.sampling)
+        return self.instrument.collect(jobs, stage=stage, on_progress=on_progress)
 
     def _collect_consensus(self, on_progress: OnProgress) -> int:
         hints = [hint for hint in self.config.hints if needs_ensemble(hint)]
@@ -122,11 +157,10 @@ class Probe:
         examples = self.data.eval[: self.config.probe.consensus_examples]
         rollouts = self.config.probe.consensus_rollouts
         mean = self.config.training.resolved.consensus_mean
-        attempts = self.instrument.attempts(self.factory.student().key)
         jobs: list[Job] = []
         for hint in hints:
             arm = self.factory.consensus(hint, mean)
-            jobs += self.factory.consensus_jobs(arm, examples, rollouts, attempts)
+            jobs += self.factory.consensus_jobs(arm, examples, rollouts, self.material.attempts(hint))
         if self.engine.name == "transformers" and not self.instrument.missing(jobs):
             return 0
         engine = self._open_consensus()
@@ -137,9 +171,9 @@ class Probe:
     def _score_consensus(self, on_progress: OnProgress) -> None:
         """Score the stored rollouts under every consensus policy; nothing is generated."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
-        attempts = self.instrument.attempts(self.factory.student().key)
         tasks = []
         for hint in filter(needs_ensemble, self.config.hints):
+            attempts = self.material.attempts(hint)
             arm = self.factory.consensus(hint, self.config.training.resolved.consensus_mean)
             arms = proposal_arms(self.factory, hint)
             rollouts = self.config.probe.rollouts

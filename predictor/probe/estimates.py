@@ -3,67 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from predictor.config import StudyConfig
-from predictor.errors import DataError
 from predictor.probe.arms import Arm, ArmFactory
+from predictor.probe.measured import Measured, Window, frame_accuracies
+from predictor.probe.shares import (
+    conditional,
+    macro_share,
+    net_recovery,
+    pooled_share,
+    repeated_share,
+    same_output,
+)
 from predictor.records import (
     ConsensusDetail,
     ControlKind,
+    Estimands,
     Estimate,
     GapEstimate,
     HintConfig,
     Mean,
     Provenance,
 )
-from predictor.stats import Accuracies, accuracies, difference, harm, recovery
+from predictor.stats import Accuracies, difference, harm, pooled_difference, recovery
 
-
-@dataclass(frozen=True)
-class Measured:
-    """All rollouts of a probe, by arm."""
-
-    frames: Mapping[str, pd.DataFrame]
-
-    @classmethod
-    def from_frame(cls, frame: pd.DataFrame) -> Measured:
-        """Group stored rollouts by the key of their arm."""
-        return cls({str(key): group for key, group in frame.groupby("arm_key", sort=False)})
-
-    def has(self, arm: Arm) -> bool:
-        """Whether any rollout of the arm is stored."""
-        return arm.key in self.frames
-
-    def frame(self, arm: Arm) -> pd.DataFrame:
-        """The arm's rollouts; DataError when it was not measured."""
-        if arm.key not in self.frames:
-            raise DataError(
-                f"arm `{arm.name}` has not been measured", where="rollouts/", fix="run `gapcast probe` first"
-            )
-        return self.frames[arm.key]
-
-    def accuracies(self, arm: Arm, split: str = "eval") -> Accuracies:
-        """Accuracy of each example of one split."""
-        rows = self.frame(arm)
-        rows = rows[rows["split"] == split]
-        outcomes = [
-            (e, None if pd.isna(c) else bool(c)) for e, c in zip(rows["example_id"], rows["correct"], strict=True)
-        ]
-        return accuracies(outcomes, dict(zip(rows["example_id"], rows["unit"], strict=True)))
-
-    def share(self, arm: Arm, column: str) -> float:
-        """Share of the arm's held-out rollouts for which a yes/no column holds."""
-        rows = self.frame(arm)
-        rows = rows[rows["split"] == "eval"]
-        return float(rows[column].mean())
-
-    def truncated(self, arm: Arm, split: str = "eval") -> float:
-        """Share of the arm's rollouts with finish reason `length`."""
-        rows = self.frame(arm)
-        return float((rows[rows["split"] == split]["finish_reason"] == "length").mean())
+__all__ = ["Estimator", "Measured", "Window"]
 
 
 class Estimator:
@@ -77,41 +44,59 @@ class Estimator:
         *,
         consensus_engine: str,
         provenance: Provenance,
+        windows: Mapping[str, Window] | None = None,
+        control_windows: Mapping[str, Window] | None = None,
     ) -> None:
         self._config = config
         self._factory = factory
         self._measured = measured
         self._consensus_engine = consensus_engine
         self._provenance = provenance
+        self._windows = windows or {}
+        self._control_windows = control_windows or {}
         self._student_arm = factory.student()
-        self._student = measured.accuracies(self._student_arm)
+        self._student_rows = Window().of(measured.frame(self._student_arm))
+        self._student = frame_accuracies(self._student_rows)
 
     def hint(self, hint: HintConfig) -> GapEstimate:
         """Everything the probe knows about one hint config, paired over held-out examples."""
         arm = self._factory.teacher(hint)
-        teacher = self._measured.accuracies(arm)
+        rows = self._rows(arm, hint)
+        teacher = frame_accuracies(rows)
         gap = difference(teacher, self._student)
         consensus = self._consensus(hint, teacher)
-        base = self._common(hint, arm, teacher)
-        return base.model_copy(
-            update={
-                "net_gap": self._net_gap(hint, teacher),
-                "transferable_gap": self._transferable_gap(hint, gap),
-                "consensus_gap": None if consensus is None else consensus[0],
-                "consensus_detail": None if consensus is None else consensus[1],
-            }
-        )
+        named = {
+            "net_gap": self._net_gap(hint, teacher),
+            "transferable_gap": self._transferable_gap(hint, gap),
+            "consensus_gap": None if consensus is None else consensus[0],
+        }
+        base = self._common(hint, arm, rows, named)
+        return base.model_copy(update={**named, "consensus_detail": None if consensus is None else consensus[1]})
 
-    def control(self, hint: HintConfig, control: ControlKind) -> GapEstimate:
-        """Gap of one control arm."""
+    def control(self, hint: HintConfig, control: ControlKind) -> GapEstimate | None:
+        """Gap of one control arm; None where it was not measured (an earlier version had no such control)."""
         arm = self._factory.control(hint, control)
-        base = self._common(hint, arm, self._measured.accuracies(arm))
+        if not arm.is_gated and not self._measured.has(arm):
+            return None
+        rows = self._rows(arm, hint)
+        net = self._net_gap(hint, frame_accuracies(rows))
+        base = self._common(hint, arm, rows, {"net_gap": net})
         name = f"{hint.name}/{control}"
-        return base.model_copy(update={"hint": name, "is_control": True, "control_of": hint.name})
+        return base.model_copy(update={"hint": name, "is_control": True, "control_of": hint.name, "net_gap": net})
 
-    def _common(self, hint: HintConfig, arm: Arm, teacher: Accuracies) -> GapEstimate:
-        frame = self._measured.frame(arm)
-        copied = teacher_copy_rate(frame)
+    def _rows(self, arm: Arm, hint: HintConfig) -> pd.DataFrame:
+        """The held-out rollouts that an arm amounts to, bare resamples behind a gate included."""
+        windows = self._control_windows if arm.role == "control" else self._windows
+        window = windows.get(hint.name, Window())
+        if arm.is_gated:
+            return self._measured.gated(arm, self._factory.bare(), self._student_arm, window)
+        return window.of(self._measured.frame(arm))
+
+    def _common(
+        self, hint: HintConfig, arm: Arm, rows: pd.DataFrame, named: Mapping[str, Estimate | None]
+    ) -> GapEstimate:
+        teacher = frame_accuracies(rows)
+        estimands = self._estimands(arm, rows, named)
         return GapEstimate(
             model=self._config.model.path,
             family=self._config.model.law_family,
@@ -121,30 +106,60 @@ class Estimator:
             student=self._student.estimate(),
             teacher=teacher.estimate(),
             gap=difference(teacher, self._student),
-            recovery=recovery(teacher, self._student),
-            harm=harm(teacher, self._student),
-            copy_rate=copied,
-            coverage=self._measured.share(arm, "has_context"),
-            truncated=self._measured.truncated(arm),
-            undecided=teacher.undecided,
-            num_rollouts=len(frame),
+            recovery=estimands.recovery_pooled or recovery(teacher, self._student),
+            harm=estimands.harm_pooled or harm(teacher, self._student),
+            copy_rate=estimands.copy_rate_macro,
+            coverage=_value(estimands.coverage_pooled),
+            truncated=_value(estimands.truncated_pooled),
+            undecided=_value(estimands.undecided_pooled),
+            estimands=estimands,
+            gating=hint.gating,
+            num_rollouts=len(rows),
             baseline_id=self._student_arm.key,
             decoding=self._config.sampling.content_hash()[:16],
             provenance=self._provenance,
         )
 
+    def _estimands(self, arm: Arm, rows: pd.DataFrame, named: Mapping[str, Estimate | None]) -> Estimands:
+        teacher = frame_accuracies(rows)
+        paired: dict[str, Any] = {"by_rollout": arm.is_by_rollout}
+        recovered = conditional(rows, self._student_rows, given=False, **paired)
+        kept = conditional(rows, self._student_rows, given=True, **paired)
+        bare = self._factory.bare()
+        net = None
+        if self._measured.has(bare):
+            net = net_recovery(rows, Window().of(self._measured.frame(bare)), self._student_rows, **paired)
+        return Estimands(
+            gap_macro=difference(teacher, self._student),
+            gap_pooled=pooled_difference(teacher, self._student),
+            **{f"{name}_macro": estimate for name, estimate in named.items()},
+            recovery_pooled=recovered["pooled"],
+            recovery_macro=recovered["macro"],
+            net_recovery_pooled=net,
+            harm_pooled=_complement(kept["pooled"]),
+            harm_macro=_complement(kept["macro"]),
+            coverage_pooled=pooled_share(rows, rows["has_context"]),
+            copy_rate_macro=macro_share(rows, rows["copied"]),
+            same_output_pooled=same_output(rows, self._student_rows),
+            truncated_pooled=pooled_share(rows, rows["finish_reason"] == "length"),
+            undecided_pooled=pooled_share(rows, rows["correct"].isna()),
+            repeated_pooled=repeated_share(rows) if self._config.sampling.temperature > 0.0 else None,
+        )
+
     def _net_gap(self, hint: HintConfig, teacher: Accuracies) -> Estimate | None:
         arm = self._factory.control(hint, "none")
-        return difference(teacher, self._measured.accuracies(arm)) if self._measured.has(arm) else None
+        if not self._measured.has(arm):
+            return None
+        return difference(teacher, frame_accuracies(Window().of(self._measured.frame(arm))))
 
     def _transferable_gap(self, hint: HintConfig, gap: Estimate) -> Estimate | None:
         if hint.kind in ("none", "static"):
             # Another example's hint is the same text, so the arm would measure the teacher again.
             return gap
         arm = self._factory.control(hint, "other_example")
-        if not self._measured.has(arm):
+        if "other_example" not in hint.control_kinds or (not arm.is_gated and not self._measured.has(arm)):
             return None
-        return difference(self._measured.accuracies(arm), self._student)
+        return difference(frame_accuracies(self._rows(arm, hint)), self._student)
 
     def _consensus(self, hint: HintConfig, teacher: Accuracies) -> tuple[Estimate, ConsensusDetail] | None:
         mean: Mean = self._config.training.resolved.consensus_mean
@@ -173,13 +188,14 @@ class Estimator:
         return difference(policy, student), detail
 
     def _consensus_student(self) -> Accuracies:
-        """The student by the engine that decoded the consensus: engines are never mixed within one contrast."""
         arm = self._factory.consensus_student(self._consensus_engine)
         return self._measured.accuracies(arm) if self._measured.has(arm) else self._student
 
 
-def teacher_copy_rate(frame: pd.DataFrame) -> Estimate:
-    """Share of rollouts whose whole text stands verbatim in the hint, macro-averaged over examples."""
-    rows = frame[frame["split"] == "eval"]
-    outcomes = [(e, bool(c)) for e, c in zip(rows["example_id"], rows["copied"], strict=True)]
-    return accuracies(outcomes, dict(zip(rows["example_id"], rows["unit"], strict=True))).estimate()
+def _value(share: Estimate | None) -> float:
+    return 0.0 if share is None else share.value
+
+
+def _complement(share: Estimate | None) -> Estimate | None:
+    """The share that is left; its standard error is the same."""
+    return None if share is None else share.model_copy(update={"value": 1.0 - share.value})

@@ -15,6 +15,9 @@ from predictor.probe.arms import Job
 from predictor.records import SamplingConfig, Verdict, utc_now
 from predictor.store import RolloutRow, RolloutStore
 
+NOT_JUDGED = "none"
+"""Name of the checker of rollouts that answer no question."""
+_NO_ANSWER = Verdict(correct=None, reason="key hints, not an answer", checker=NOT_JUDGED, checker_version="1")
 OnProgress = Callable[[str, int, int], None]
 """Called with (stage, rollouts done, rollouts in all)."""
 
@@ -49,8 +52,13 @@ class Instrument:
         """Say which weights the engine was opened with."""
         self._serving = model_dir
 
-    def collect(self, jobs: Sequence[Job], *, stage: str, on_progress: OnProgress) -> int:
-        """Fill the arms of `jobs` in one engine call; the number of rollouts that had to be generated."""
+    def collect(
+        self, jobs: Sequence[Job], *, stage: str, on_progress: OnProgress, max_tokens: int | None = None
+    ) -> int:
+        """Fill the arms of `jobs` in one engine call; the number of rollouts that had to be generated.
+
+        `max_tokens` replaces the decoding's own for texts that are no answers.
+        """
         todo = {job.request_id: job for job in self.missing(jobs)}
         total = sum(job.n for job in jobs)
         done = total - sum(job.n for job in todo.values())
@@ -63,7 +71,10 @@ class Instrument:
             on_progress(stage, done, total)
 
         requests = [Request(name, job.prompts[0].ids, job.n, job.seed) for name, job in todo.items()]
-        self.engine.generate(requests, self._sampling, finished)
+        sampling = self._sampling
+        if max_tokens is not None:
+            sampling = sampling.model_copy(update={"max_tokens": max_tokens})
+        self.engine.generate(requests, sampling, finished)
         self._flush()
         return sum(job.n for job in todo.values())
 
@@ -98,7 +109,7 @@ class Instrument:
                 checker=checker,
                 checker_version=version,
             )
-            attempts[(name, int(index))] = Attempt(text, verdict)
+            attempts[(name, int(index))] = Attempt(text, verdict, int(index))
         return attempts
 
     def with_engine(self, engine: Engine) -> Instrument:
@@ -147,7 +158,7 @@ class Instrument:
 
     def _row(self, job: Job, index: int, completion: Completion, engine: Engine) -> RolloutRow:
         text = decode(engine, completion.ids)
-        verdict: Verdict = self._checker.check(text, job.example)
+        verdict = _NO_ANSWER if job.arm.role == "extract" else self._checker.check(text, job.example)
         return RolloutRow(
             arm_key=job.arm.key,
             arm=job.arm.name,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from predictor.config import StudyConfig
 from predictor.engines.base import Engine
+from predictor.probe.adaptive import Stages, Standing
 from predictor.probe.arms import Arm, ArmFactory
 from predictor.probe.estimates import Estimator, Measured
 from predictor.probe.reweight import Reweighter
-from predictor.records import Estimate, GapEstimate, HintConfig, current_provenance, finite_or_none
+from predictor.records import (
+    Estimands,
+    Estimate,
+    GapEstimate,
+    HintConfig,
+    Stopping,
+    current_provenance,
+    finite_or_none,
+)
 from predictor.store import Study
 from predictor.tasks import TaskData
 
@@ -78,6 +88,9 @@ def gap_json(gap: GapEstimate, level: float) -> dict[str, Any]:
         "truncated": gap.truncated,
         "undecided": gap.undecided,
         "reweighted": _reweighted(gap, level),
+        "gating": gap.gating,
+        "estimands": None if gap.estimands is None else _named(gap.estimands, level),
+        "stopping": None if gap.stopping is None else _stopping(gap.stopping),
         "num_rollouts": gap.num_rollouts,
     }
 
@@ -96,6 +109,16 @@ def _reweighted(gap: GapEstimate, level: float) -> dict[str, Any] | None:
     }
 
 
+def _stopping(stopping: Stopping) -> dict[str, Any]:
+    bounds = {"low": finite_or_none(stopping.low), "high": finite_or_none(stopping.high)}
+    return stopping.model_dump(mode="json") | bounds
+
+
+def _named(estimands: Estimands, level: float) -> dict[str, Any]:
+    values = {name: getattr(estimands, name) for name in type(estimands).model_fields}
+    return {name: None if value is None else value.as_json(level) for name, value in values.items()}
+
+
 def estimate_study(study: Study, data: TaskData, engine: Engine | None, effort: Effort) -> ProbeResult:
     """Gap estimates of all hint configs and controls from what is stored; gaps.jsonl is written anew.
 
@@ -103,19 +126,30 @@ def estimate_study(study: Study, data: TaskData, engine: Engine | None, effort: 
     """
     config = study.config
     factory = ArmFactory(config, data.train, None)
-    frame = study.rollouts.read(_arm_keys(config, factory))
+    frame = study.rollouts.read(arm_keys(config, factory))
     provenance = current_provenance(
         config_key=config.key,
         engine="" if engine is None else engine.name,
         engine_version="" if engine is None else engine.version,
     )
     measured = Measured.from_frame(frame)
-    estimator = Estimator(config, factory, measured, consensus_engine=CONSENSUS_ENGINE, provenance=provenance)
+    standings = _standings(config, factory, data, measured)
+    estimator = Estimator(
+        config,
+        factory,
+        measured,
+        consensus_engine=CONSENSUS_ENGINE,
+        provenance=provenance,
+        windows={name: standing.window for name, standing in standings.items()},
+        control_windows={name: standing.control_window for name, standing in standings.items()},
+    )
     reweighter = Reweighter(config, factory, measured, study.scores.read())
     gaps: list[GapEstimate] = []
     for hint in config.hints:
-        gaps.append(reweighter.added(estimator.hint(hint), hint))
-        gaps += [estimator.control(hint, control) for control in hint.control_kinds]
+        stopping = standings[hint.name].stopping if hint.name in standings else None
+        gaps.append(reweighter.added(estimator.hint(hint), hint).model_copy(update={"stopping": stopping}))
+        controls = (estimator.control(hint, control) for control in hint.control_kinds)
+        gaps += [gap for gap in controls if gap is not None]
     study.replace("gaps", gaps)
     return ProbeResult(
         model=config.model.path,
@@ -129,16 +163,25 @@ def estimate_study(study: Study, data: TaskData, engine: Engine | None, effort: 
     )
 
 
+def _standings(config: StudyConfig, factory: ArmFactory, data: TaskData, measured: Measured) -> dict[str, Standing]:
+    """How far each hint config of an adaptive probe came; empty for a fixed design."""
+    if not config.probe.adaptive:
+        return {}
+    stages = Stages(config, factory, data.eval)
+    # Kind `none` goes along with the others, so it has what is stored of it and no rule of its own.
+    return {hint.name: stages.standing(hint, measured) for hint in config.hints if hint.kind != "none"}
+
+
 CONSENSUS_ENGINE = "transformers"
 """The engine that decodes consensus policies."""
 
 
-def hint_arms(config: StudyConfig, factory: ArmFactory) -> list[Arm]:
+def hint_arms(hints: Sequence[HintConfig], factory: ArmFactory, *, with_controls: bool = True) -> list[Arm]:
     """Teacher and control arms in the study's order; the bare resample is always among them."""
-    arms = [factory.control(config.hints[0], "none")]
-    for hint in config.hints:
+    arms = [factory.bare()]
+    for hint in hints:
         arms.append(factory.teacher(hint))
-        arms += [factory.control(hint, control) for control in hint.control_kinds]
+        arms += [factory.control(hint, control) for control in hint.control_kinds if with_controls]
     return arms
 
 
@@ -147,8 +190,9 @@ def needs_ensemble(hint: HintConfig) -> bool:
     return hint.kind not in ("none", "static")
 
 
-def _arm_keys(config: StudyConfig, factory: ArmFactory) -> set[str]:
+def arm_keys(config: StudyConfig, factory: ArmFactory) -> set[str]:
+    """Keys of every arm that the study's estimates read."""
     mean = config.training.resolved.consensus_mean
-    arms = [factory.student(), factory.consensus_student(CONSENSUS_ENGINE), *hint_arms(config, factory)]
+    arms = [factory.student(), factory.consensus_student(CONSENSUS_ENGINE), *hint_arms(config.hints, factory)]
     arms += [factory.consensus(hint, mean) for hint in config.hints]
     return {arm.key for arm in arms}

@@ -18,15 +18,10 @@ from predictor.records.checkers import (
 )
 from predictor.records.costs import Budget, CostModel, CostObservation
 from predictor.records.data import (
-    WORKED_KINDS,
-    ControlKind,
     Example,
     FinishReason,
-    HintConfig,
-    HintKind,
     Mean,
     Message,
-    Placement,
     Rollout,
     SamplingConfig,
     Split,
@@ -42,6 +37,17 @@ from predictor.records.forecast import (
     PilotEvidence,
     RefusedScore,
     ScoredForecast,
+)
+from predictor.records.hints import (
+    ATTEMPT_KINDS,
+    CONTROLS,
+    PEER_KINDS,
+    WORKED_KINDS,
+    ControlKind,
+    Gating,
+    HintConfig,
+    HintKind,
+    Placement,
 )
 from predictor.records.law import (
     Coefficient,
@@ -60,7 +66,7 @@ from predictor.records.law import (
     Response,
     VarianceShares,
 )
-from predictor.records.measure import ConsensusDetail, GapEstimate
+from predictor.records.measure import ConsensusDetail, Estimands, GapEstimate, Stopping
 from predictor.records.plan import (
     Candidate,
     Objective,
@@ -104,6 +110,9 @@ from predictor.records.training import (
 )
 
 __all__ = [
+    "ATTEMPT_KINDS",
+    "CONTROLS",
+    "PEER_KINDS",
     "PRESETS",
     "WORKED_KINDS",
     "Budget",
@@ -120,6 +129,7 @@ __all__ = [
     "CostObservation",
     "Divergence",
     "EmaTeacher",
+    "Estimands",
     "Estimate",
     "ExactChecker",
     "Example",
@@ -136,6 +146,7 @@ __all__ = [
     "FunctionChecker",
     "GapEstimate",
     "GapName",
+    "Gating",
     "HeldOutErrors",
     "HintConfig",
     "HintKind",
@@ -185,6 +196,7 @@ __all__ = [
     "SamplingConfig",
     "ScoredForecast",
     "Split",
+    "Stopping",
     "StudentTopK",
     "Support",
     "TaskConfig",

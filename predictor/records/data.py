@@ -10,22 +10,7 @@ from predictor.records.base import JsonFields, Record
 
 Split = Literal["train", "eval"]
 FinishReason = Literal["stop", "length"]
-HintKind = Literal["none", "static", "solution", "partial", "answer", "demonstrations", "feedback", "messages"]
-ControlKind = Literal["none", "other_example", "irrelevant"]
-Placement = Literal["system", "before_question", "after_question", "turns"]
 Mean = Literal["geometric", "arithmetic", "jsd"]
-
-WORKED_KINDS: frozenset[str] = frozenset({"solution", "partial", "answer", "feedback"})
-"""Kinds whose content works out one question; another example's is shown together with its own question."""
-
-_READ_BY: dict[str, frozenset[str]] = {
-    "template": frozenset({"static", "messages", "demonstrations"}) | WORKED_KINDS,
-    "source": frozenset({"demonstrations"}) | WORKED_KINDS,
-    "fraction": frozenset({"partial"}),
-    "num_demonstrations": frozenset({"demonstrations"}),
-    "separator": frozenset({"demonstrations"}),
-}
-"""Hint fields that only some kinds read; with another kind they would be accepted and ignored."""
 
 
 class Message(Record):
@@ -80,60 +65,19 @@ class Example(Record):
         return self.cluster_id if self.cluster_id is not None else self.example_id
 
 
-class HintConfig(Record):
-    """One way of making privileged context for the teacher prompt."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")
-    kind: HintKind
-    template: str | None = None
-    """Sandboxed Jinja over the example's fields, plus `hint` (the content) and `attempt`; each kind has a default."""
-    source: str | None = None
-    """Dotted example field that holds the content (`solution`, `metadata.trace`); each kind has a default."""
-    fraction: float = Field(0.5, gt=0.0, le=1.0)
-    """Share of the content's words that a `partial` hint shows, from the start, rounded up."""
-    num_demonstrations: int = Field(1, ge=1, le=64)
-    """Solved examples that a `demonstrations` hint shows."""
-    demonstration_template: str = "Question: {{ question }}\nAnswer: {{ hint }}"
-    """How a solved example is written, and how another example's worked hint is shown with its own question."""
-    separator: str = "\n\n"
-    """Text between demonstrations."""
-    irrelevant: str = "The library opens at nine and closes at six on weekdays."
-    """Text of the `irrelevant` control."""
-    placement: Placement = "system"
-    """Where the hint goes; `turns` shows demonstrations as earlier question and answer turns."""
-    gating: Literal["all"] = "all"
-    """Which rollouts see the hint."""
-    controls: tuple[ControlKind, ...] | None = None
-    """Controls measured beside it; None means those that make sense for its kind."""
-
-    @model_validator(mode="after")
-    def _kind_has_its_parts(self) -> Self:
-        if self.kind in ("static", "messages") and not (self.template or "").strip():
-            raise ValueError(f"a hint of kind `{self.kind}` needs a `template`")
-        if self.placement == "turns" and (self.kind != "demonstrations" or self.template is not None):
-            raise ValueError("placement `turns` is for hints of kind `demonstrations` without a `template`")
-        if self.controls is not None and len(set(self.controls)) < len(self.controls):
-            raise ValueError("`controls` names a control twice")
-        for name, kinds in _READ_BY.items():
-            if self.kind not in kinds and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"a hint of kind `{self.kind}` does not read `{name}`")
-        return self
-
-    @property
-    def control_kinds(self) -> tuple[ControlKind, ...]:
-        """The controls in force: given, or by kind (a shared text has no other example's version)."""
-        if self.controls is not None:
-            return self.controls
-        if self.kind == "none":
-            return ()
-        return ("irrelevant",) if self.kind == "static" else ("other_example", "irrelevant")
-
-
 class ThinkingModes(Record):
-    """Thinking mode of each side's chat template; None leaves the template's default."""
+    """Thinking mode of each side's chat template; None leaves the template's default.
+
+    Two prompts that end differently are refused, unless both sides are set, and set differently, here.
+    """
 
     student: bool | None = None
     teacher: bool | None = None
+
+    @property
+    def declares_difference(self) -> bool:
+        """Whether the two sides are meant to end differently."""
+        return self.student is not None and self.teacher is not None and self.student != self.teacher
 
 
 class SamplingConfig(Record):

@@ -10,6 +10,8 @@ from predictor.records.student_t import normal_quantile, t_quantile
 
 _ROUNDING = 1e-12
 """Standard errors up to this are what rounding leaves of identical units."""
+_SAME = 1e-6
+"""Relative difference of numbers that only rounding tells apart."""
 
 
 class Estimate(Record):
@@ -26,13 +28,14 @@ class Estimate(Record):
         """Two-sided interval at `level`: Wilson for a share, t otherwise; NaN where the standard error is unknown.
 
         A share's Wilson interval uses the effective number of units that its standard error implies (clustered
-        rollouts count for less). Identical units never give a share or a difference an interval of width 0, but the
-        bound that 0 events among `num_units` leave open.
+        rollouts count for less), less what estimating it from few units costs (Korn and Graubard 1998). Identical
+        units never give a share or a difference an interval of width 0, but the bound that 0 events among `num_units`
+        leave open.
         """
         if math.isnan(self.value) or math.isnan(self.stderr) or self.num_units < 2:
             return (math.nan, math.nan)
         if self.kind == "share":
-            return wilson_interval(self.value, _effective_units(self), level)
+            return wilson_interval(self.value, _effective_units(self, level), level)
         half = float(t_quantile(self.num_units - 1, 0.5 + level / 2)) * self.stderr
         if self.kind == "difference":
             if self.stderr <= _ROUNDING:
@@ -57,12 +60,20 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _effective_units(estimate: Estimate) -> float:
-    """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %."""
+def _effective_units(estimate: Estimate, level: float) -> float:
+    """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %.
+
+    Units that are one trial each need no estimated standard error; any other number is multiplied by (z / t)².
+    """
     spread = estimate.value * (1.0 - estimate.value)
     if spread <= 0.0 or estimate.stderr <= _ROUNDING:
         return float(estimate.num_units)
-    return max(1.0, spread / estimate.stderr**2)
+    units, most = spread / estimate.stderr**2, estimate.num_units
+    # Between the two lies the binomial standard error, with either of its denominators.
+    if (most - 1) * (1 - _SAME) <= units <= most * (1 + _SAME):
+        return units
+    tail = 0.5 + level / 2
+    return max(1.0, units * (normal_quantile(tail) / float(t_quantile(estimate.num_units - 1, tail))) ** 2)
 
 
 def wilson_interval(share: float, units: float, level: float) -> tuple[float, float]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from predictor.records.base import Provenance, Record
-from predictor.records.data import HintConfig, SamplingConfig
+from predictor.records.data import SamplingConfig
 from predictor.records.estimate import Estimate
+from predictor.records.hints import HintConfig
 from predictor.records.measure import GapEstimate
 from predictor.records.settings import ModelConfig, TaskConfig
 from predictor.records.training import TrainingConfig

@@ -43,7 +43,9 @@ class TaskConfig(Record):
     options: JsonFields = {}
     """Options of the source (`strings`: rule, hidden_rules)."""
     seed: int = 0
-    """Which examples are drawn where the source has more than asked for."""
+    """Which examples are drawn where the source has more than asked for, and everything random about contexts: whose
+    hint, demonstration or peer is shown to whom. Probe and trainer both take it from here, so that they agree; the
+    noise of sampling comes from `probe.seed` and from the run's own seed."""
 
     @property
     def key(self) -> str:

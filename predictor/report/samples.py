@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from predictor.contexts import Attempt, ContextBuilder
 from predictor.errors import GapcastError, StoreError
 from predictor.probe.arms import Arm, ArmFactory
-from predictor.records import Example, HintConfig, RunRecord, Verdict
+from predictor.records import PEER_KINDS, Example, HintConfig, RunRecord, Verdict
 from predictor.report.evidence import Evidence
 from predictor.report.page import Sample, Section
 from predictor.report.wording import count
@@ -128,8 +128,10 @@ def _hinted(
 
 def _shown(source: _Source, hint: HintConfig, example: Example, student: pd.Series | None) -> str:
     """The hint's text, built again by the probe's own builder."""
+    if hint.kind in PEER_KINDS:
+        return "(made from another rollout of the same example, which is not shown here)"
     try:
-        builder = ContextBuilder(hint, source.data.train, source.evidence.config.probe.seed)
+        builder = ContextBuilder(hint, source.data.train, source.evidence.config.task.seed)
         context = builder.build(example, None if student is None else _attempt(student))
     except GapcastError as error:
         return f"(cannot be built again: {error.what})"

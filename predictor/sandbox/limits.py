@@ -16,7 +16,7 @@ class Limits:
 
     seconds: float = 10.0
     """Wall time, and processor time of each process (rounded up to whole seconds)."""
-    grace_s: float = 2.0
+    grace_s: float = 10.0
     """Longest time for killing and collecting what is left after the deadline."""
     memory_mb: int = 1024
     """Address space of each process, and resident memory of all together (shared pages count for each)."""

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +53,11 @@ class Supervisor:
             finally:
                 died = family.kill(self._limits.grace_s)
                 self._drain(process)
-                if died:
-                    process.wait()
-        if not died:
+                # A dead family leaves its root to be collected; one that lives on must not keep us waiting.
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(None if died else 0.1)
+        if not died or process.returncode is None:
+            process.returncode = process.returncode or -signal.SIGKILL
             return Ended("infra", b"", "some of its processes could not be killed", time.monotonic() - started)
         status, message = self._broken or explain_exit(process.returncode)
         if status == "wrong" and self._output.rstrip().endswith(b"\nMemoryError"):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predictor.errors import DataError
 from predictor.records import Estimate
-from predictor.stats.clusters import cluster_mean
+from predictor.stats.clusters import cluster_mean, unit_totals
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +28,8 @@ class Accuracies:
     num_undecided: int
     unjudged: tuple[str, ...]
     """Examples whose rollouts were all undecided; in no average."""
+    decided: Mapping[str, int] = field(default_factory=dict)
+    """Decided rollouts of each example."""
 
     @property
     def undecided(self) -> float:
@@ -55,6 +58,7 @@ def accuracies(outcomes: Iterable[tuple[str, bool | None]], units: Mapping[str, 
         num_rollouts=num_rollouts,
         num_undecided=num_rollouts - sum(decided.values()),
         unjudged=tuple(name for name, count in decided.items() if not count),
+        decided=decided,
     )
 
 
@@ -79,7 +83,12 @@ def paired_difference(
 def _shared(first: Accuracies, second: Accuracies) -> tuple[Floats, Floats, list[str]]:
     names = [name for name in first.by_example if name in second.by_example]
     if not names:
-        raise DataError("two arms have no judged example in common", expected="the same examples in both arms")
+        raise DataError(
+            "two arms have no judged example in common",
+            found=f"{len(first.by_example)} and {len(second.by_example)} judged examples",
+            expected="the same examples in both arms",
+            fix="see `reason` in the stored rollouts; where the checker failed, repair it and run `gapcast regrade`",
+        )
     return (
         np.array([first.by_example[name] for name in names]),
         np.array([second.by_example[name] for name in names]),
@@ -106,3 +115,21 @@ def harm(teacher: Accuracies, student: Accuracies) -> Estimate:
     """P(teacher wrong | student right): examples weighted by the student's successes. NaN without successes."""
     right, base, units = _shared(teacher, student)
     return cluster_mean(1.0 - right, units, weights_E=base, kind="share")
+
+
+def pooled_difference(with_hint: Accuracies, without_hint: Accuracies) -> Estimate:
+    """Share of correct decided rollouts with minus without, every rollout counted once; paired by unit.
+
+    The standard error is that of a difference of two ratios of means over units (linearised, CR1).
+    """
+    left, right, units = _shared(with_hint, without_hint)
+    names = [name for name in with_hint.by_example if name in without_hint.by_example]
+    value, moments = 0.0, np.zeros(len(names))
+    for sign, shares, arm in ((1.0, left, with_hint), (-1.0, right, without_hint)):
+        weights = np.array([arm.decided[name] for name in names], dtype=np.float64)
+        mean = float(weights @ shares) / float(weights.sum())
+        value += sign * mean
+        moments += sign * weights * (shares - mean) / float(weights.sum())
+    totals = unit_totals(moments, units)
+    stderr = math.sqrt(len(totals) / (len(totals) - 1) * float(totals @ totals)) if len(totals) > 1 else math.nan
+    return Estimate(value=value, stderr=stderr, num_units=len(totals), kind="difference")

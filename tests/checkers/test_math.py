@@ -53,6 +53,13 @@ def test_a_later_broken_box_takes_the_earlier_one_back(text: str) -> None:
     assert (verdict.correct, verdict.reason) == (False, "the last box is not closed")
 
 
+def test_a_reference_may_be_boxed_itself() -> None:
+    """slime #543: a grader that strips the box and then expects one."""
+    assert judged(r"\boxed{4}", r"\boxed{4}").correct
+    assert judged(r"\fbox{4}", "so $\\boxed{4}$").correct
+    assert judged("5", r"\boxed{4}").correct is False
+
+
 def test_an_answer_outside_the_box_counts_only_when_allowed() -> None:
     assert judged("The answer is 4", "4").correct
     assert judged("The answer is 4", "4", boxed_only=True).correct is False

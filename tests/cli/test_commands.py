@@ -65,7 +65,8 @@ def test_probe_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.Captu
     assert set(printed["student"]) == {"value", "stderr", "num_units", "interval", "level"}
     assert set(printed["hints"][0]) == {
         "hint", "kind", "is_control", "teacher", "gap", "net_gap", "transferable_gap", "consensus_gap", "recovery",
-        "harm", "copy_rate", "coverage", "truncated", "undecided", "reweighted", "num_rollouts",
+        "harm", "copy_rate", "coverage", "truncated", "undecided", "reweighted", "gating", "estimands", "stopping",
+        "num_rollouts",
     }  # fmt: skip
     told = next(hint for hint in printed["hints"] if hint["hint"] == "told")
     assert told["gap"]["interval"][0] < 0.4 < told["gap"]["interval"][1]

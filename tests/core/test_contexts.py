@@ -129,7 +129,7 @@ def test_feedback_of_others_comes_from_others_failed_attempts() -> None:
     feedback = builder(
         "feedback", template="tried {{ attempt }}", demonstration_template="{{ question }}: {{ attempt }}"
     )
-    attempts = {f"t{i}": attempt(f"try {i}", False if i < 3 else None if i < 6 else True) for i in range(10)}
+    attempts = {f"t{i}": [attempt(f"try {i}", False if i < 3 else None if i < 6 else True)] for i in range(10)}
     shown = {content(other) for other in feedback.others(example("e"), 3, attempts)}
     assert shown == {f"question t{i}: try {i}" for i in range(3)}
     with pytest.raises(HintError, match="too few other examples") as caught:

@@ -43,7 +43,9 @@ def test_the_interval_of_a_difference_is_scipys_t_interval(value: float, stderr:
 def test_clustered_rollouts_count_for_fewer_units() -> None:
     free = Estimate(value=0.3, stderr=math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
     clustered = Estimate(value=0.3, stderr=2 * math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
-    assert clustered == pytest.approx(proportion_confint(7.5, 25, method="wilson"))
+    # Korn and Graubard (1998): 100 / 4 units, less (z / t)^2 because the factor 4 is itself estimated from 100 units.
+    units = 25 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 99)) ** 2
+    assert clustered == pytest.approx(proportion_confint(0.3 * units, units, method="wilson"))
     assert clustered[0] < free[0] < free[1] < clustered[1]
 
 

@@ -99,10 +99,21 @@ def test_without_a_hint_both_prompts_are_the_same(tokenizer: Any) -> None:
     assert pair.student.hash == pair.teacher.hash
 
 
-@pytest.mark.parametrize(("student", "teacher"), [(True, False), (False, True), (None, True), (True, None)])
-def test_each_side_has_its_own_declared_thinking_mode(
+@pytest.mark.parametrize(("student", "teacher"), [(None, True), (True, None)])
+def test_a_mode_set_for_one_side_only_declares_no_difference(
     student: bool | None, teacher: bool | None, tokenizer: Any
 ) -> None:
+    modes = ThinkingModes(student=student, teacher=teacher)
+    for context in (HintContext("rule reverse"), None):
+        with pytest.raises(PromptError, match="end differently") as caught:
+            render_pair(ASKED, context, tokenizer, modes)
+        assert "sampling.thinking" in caught.value.fix
+    alike = ThinkingModes(student=False, teacher=None)
+    assert render_pair(ASKED, None, tokenizer, alike).teacher.text.endswith("<think> </think> ")
+
+
+@pytest.mark.parametrize(("student", "teacher"), [(True, False), (False, True)])
+def test_each_side_has_its_own_declared_thinking_mode(student: bool, teacher: bool, tokenizer: Any) -> None:
     modes = ThinkingModes(student=student, teacher=teacher)
     pair = render_pair(ASKED, HintContext("rule reverse"), tokenizer, modes)
     assert pair.student.text.endswith("<think> ") is bool(student)

@@ -134,6 +134,11 @@ def test_an_example_knows_its_conversation_question_and_independent_unit() -> No
         ({"kind": "demonstrations", "placement": "turns", "template": "{{ hint }}"}, "placement `turns`"),
         ({"kind": "none", "name": "../etc"}, "pattern"),
         ({"kind": "answer", "controls": ["irrelevant", "irrelevant"]}, "names a control twice"),
+        ({"kind": "answer", "controls": ["placebo"]}, "there is no control `placebo`"),
+        ({"kind": "answer", "controls": ["shuffled"]}, "control `shuffled` is for hints of kind all, feedback"),
+        ({"kind": "answer", "control_templates": {"none": "x"}}, "may not redefine none"),
+        ({"kind": "answer", "self_success": "own"}, "does not read `self_success`"),
+        ({"kind": "none", "gating": "failed"}, "shows nothing that could be gated"),
     ],
 )
 def test_a_hint_refuses_what_its_kind_would_ignore(fields: dict[str, Any], complaint: str) -> None:
@@ -144,8 +149,12 @@ def test_a_hint_refuses_what_its_kind_would_ignore(fields: dict[str, Any], compl
 def test_controls_that_make_sense_depend_on_the_kind_of_hint() -> None:
     assert HintConfig(name="h", kind="none").control_kinds == ()
     assert HintConfig(name="h", kind="static", template="t").control_kinds == ("irrelevant",)
-    assert HintConfig(name="h", kind="answer").control_kinds == ("other_example", "irrelevant")
+    assert HintConfig(name="h", kind="answer").control_kinds == ("other_example", "corrupted", "irrelevant")
+    assert HintConfig(name="h", kind="feedback").control_kinds == ("other_example", "shuffled", "irrelevant")
+    assert HintConfig(name="h", kind="demonstrations").control_kinds == ("other_example", "irrelevant")
     assert HintConfig(name="h", kind="answer", controls=()).control_kinds == ()
+    own = HintConfig(name="h", kind="static", template="t", control_templates={"again": "Try again."})
+    assert own.control_kinds == ("irrelevant", "again")
 
 
 @pytest.mark.parametrize(

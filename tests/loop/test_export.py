@@ -50,6 +50,8 @@ SDPO_FIELDS = {
     "environment_feedback_only_without_solution",
     "is_clip",
     "reprompt_template",
+    "remove_thinking_from_demonstration",
+    "dont_reprompt_on_self_success",
 }
 
 
@@ -155,6 +157,33 @@ def test_feedback_goes_to_sdpo_with_documented_fields(study: Study) -> None:
     science = export_run(with_training(study, "{preset: sdpo_science}"), "own-failure")
     assert "Rényi" in science
     assert yaml.safe_load(science)["actor_rollout_ref"]["actor"]["self_distillation"]["distillation_topk"] == 100
+
+
+def with_hints(study: Study, *hints: dict[str, Any]) -> Study:
+    content = yaml.safe_load((study.path / "study.yaml").read_text())
+    content["hints"] += hints
+    (study.path / "study.yaml").write_text(yaml.safe_dump(content))
+    return Study(study.path)
+
+
+def test_peers_fill_sdpos_solution_slot(study: Study) -> None:
+    changed = with_hints(study, {"preset": "all"}, {"name": "peer", "kind": "peer_solution", "self_success": "own"})
+    for name, slots, feedback in (("all", "{solution}{feedback}", True), ("peer", "{solution}", False)):
+        text = export_run(changed, name)
+        found = yaml.safe_load(text)["actor_rollout_ref"]["actor"]["self_distillation"]
+        assert set(found) <= SDPO_FIELDS
+        assert found["reprompt_template"].startswith("{prompt}" + slots + "\n")
+        assert found["include_environment_feedback"] is feedback
+        assert found["dont_reprompt_on_self_success"] is (name == "all")
+        assert "first correct rollout" in text
+
+
+def test_hints_that_neither_trainer_can_show_say_so(study: Study) -> None:
+    gated = {"name": "gated", "kind": "static", "template": "t", "gating": "failed"}
+    changed = with_hints(study, gated, {"name": "keys", "kind": "key_hints"}, {"name": "own", "kind": "own_attempt"})
+    for name in ("gated", "keys", "own"):
+        with pytest.raises(HintError, match="neither trainer"):
+            export_run(changed, name)
 
 
 def test_a_launched_run_is_exported_with_its_own_seed_and_steps(study: Study, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from predictor.engines.transformers import TransformersEngine
 from predictor.records import Example, Mean
 
 MEANS: tuple[Mean, ...] = ("geometric", "arithmetic", "jsd")
-SCALE = {"examples": 20, "rollouts": 8, "hints": 5, "decoded": 6}
+SCALE = {"examples": 16, "rollouts": 8, "hints": 5, "decoded": 4}
 CHOSEN = ("demo-1", "half-right-random", "half-right-answer", "answer")
 
 
@@ -38,14 +38,15 @@ def lines(
 
 
 def test_stored_rollouts_reweighted_are_within_two_points_of_the_exact_value(lines: list[Line]) -> None:
-    assert [line.hint for line in lines if not line.refused] == [line.hint for line in lines]
-    errors = [abs(line.reweighted - line.exact) for line in lines]
-    assert float(np.mean(errors)) < 0.02
-    assert all(0.9 < line.covered < 1.1 for line in lines)
+    kept = [line for line in lines if not line.refused]
+    # Answers of rules that nobody has shown are never sampled: such a policy is refused instead of guessed at.
+    assert {line.hint for line in lines} - {line.hint for line in kept} <= {"half-right-answer", "half-right-random"}
+    assert float(np.mean([abs(line.reweighted - line.exact) for line in kept])) < 0.02
+    assert all("mass" in line.refused for line in lines if line.refused)
 
 
 def test_decoding_from_the_mean_is_within_its_noise_of_the_exact_value(lines: list[Line]) -> None:
-    noise = [math.sqrt(max(line.exact * (1 - line.exact), 0.01) / 120) for line in lines]
+    noise = [math.sqrt(max(line.exact * (1 - line.exact), 0.01) / 64) for line in lines]
     for line, sd in zip(lines, noise, strict=True):
         assert abs(line.decoded - line.exact) < 4 * sd
     assert abs(float(np.mean([line.decoded - line.exact for line in lines]))) < 4 * float(np.mean(noise)) / 2

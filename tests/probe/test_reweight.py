@@ -15,7 +15,7 @@ from predictor.errors import DataError
 from predictor.probe import Probe, ProbeResult, estimate_study
 from predictor.probe.reweight.collect import hint_groups
 from predictor.probe.summary import Effort
-from predictor.records import ReweightedConsensus
+from predictor.records import ReweightedConsensus, content_hash
 from predictor.store import Study
 
 EXAMPLES = 24
@@ -249,6 +249,10 @@ def test_the_weight_of_the_jensen_shannon_mean_is_the_presets(tmp_path: Path) ->
         assert abs(gap.value - reweighted(result).gap.value) < 4 * gap.stderr  # type: ignore[union-attr]
     assert (found["half"].alpha, found["skewed"].alpha) == (0.5, 0.9)
     assert found["half"].key != found["skewed"].key
+    config = Study(tmp_path / "half").config
+    content = config.hints[1].model_dump(mode="json", exclude={"name", "controls"})
+    # Rollouts that were stored before the weight could be chosen stay valid.
+    assert found["half"].key == content_hash([config.measurement_key, "consensus", content, "jsd", 4])[:20]
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, []), (2, [1, 1]), (6, [2, 2, 1, 1]), (8, [2, 2, 2, 2])])

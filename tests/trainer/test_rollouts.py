@@ -80,10 +80,50 @@ def test_feedback_reaches_only_rollouts_that_failed(make: Callable[..., Sampler]
 
     example = step.draws(0)[0].example
     right = tuple(tokenizer(example.answer, add_special_tokens=False)["input_ids"])
-    assert step.teacher_pair(example, right) is None
-    assert step.teacher_pair(example, right[:-1]) is not None
     # A rollout without a single token is an attempt like any other.
-    assert step.teacher_pair(example, ()) is not None
+    pairs = step.teacher_pairs(example, [right, right[:-1], ()])
+    assert [pair is not None for pair in pairs] == [False, True, True]
+
+
+def test_training_honours_the_gating_that_the_probe_measured(make: Callable[..., Sampler]) -> None:
+    hint = HintConfig(name="rule", kind="static", template="rule reverse", gating="failed")
+    step = make(hint=hint)
+    tokenizer = step._engine.tokenizer
+    example = step.draws(0)[0].example
+    right = tuple(tokenizer(example.answer, add_special_tokens=False)["input_ids"])
+    pairs = step.teacher_pairs(example, [right, right[:-1]])
+    assert pairs[0] is None
+    assert pairs[1] is not None
+    assert "rule reverse" in tokenizer.decode(pairs[1].teacher.ids)
+
+
+def test_a_peer_in_training_is_a_correct_rollout_of_the_same_group(make: Callable[..., Sampler]) -> None:
+    step = make(hint=HintConfig(name="peer", kind="peer_solution", template="tried {{ hint }}"))
+    tokenizer = step._engine.tokenizer
+    example = step.draws(0)[0].example
+    right = tuple(tokenizer(example.answer, add_special_tokens=False)["input_ids"])
+    alone, shown = step.teacher_pairs(example, [right, right[:-1]])
+    assert alone is None, "a correct rollout is never its own peer"
+    assert shown is not None
+    assert f"tried {example.answer}" in tokenizer.decode(shown.teacher.ids)
+
+
+def test_key_hints_in_training_are_extracted_by_the_student_as_it_is(make: Callable[..., Sampler]) -> None:
+    hint = HintConfig(
+        name="hints",
+        kind="key_hints",
+        template="tried {{ hint }}",
+        extraction_template="note {{ attempt }}",
+        extraction_tokens=4,
+    )
+    step = make(hint=hint)
+    tokenizer = step._engine.tokenizer
+    example = step.draws(0)[0].example
+    right = tuple(tokenizer(example.answer, add_special_tokens=False)["input_ids"])
+    pairs = step.teacher_pairs(example, [right, right[:-1]], seed=3)
+    assert pairs[0] is None
+    again = step.teacher_pairs(example, [right, right[:-1]], seed=3)
+    assert [pair and pair.teacher.ids for pair in again] == [pair and pair.teacher.ids for pair in pairs]
 
 
 def test_without_a_hint_no_rollout_carries_loss(make: Callable[..., Sampler]) -> None:

@@ -15,6 +15,7 @@ from predictor.errors import EngineError
 from predictor.records import Mean, SamplingConfig
 
 _ITERATIONS: Final = 500
+_CONVERGED: Final = 1e-13
 # A model's softmax gives every token some probability; without a floor one missing token makes a divergence infinite.
 _FLOOR: Final = 1e-9
 
@@ -71,7 +72,11 @@ def mean_probs(probs_MV: Floats, mean: Mean, *, alpha: float = 0.5) -> Floats:
         current_V = arithmetic_V
         for _ in range(_ITERATIONS):
             following_V = np.exp(np.log((1.0 - alpha) * current_V + alpha * probs_MV).mean(axis=0))
-            current_V = following_V / following_V.sum()
+            following_V /= following_V.sum()
+            step = float(np.abs(following_V - current_V).sum())
+            current_V = following_V
+            if step < _CONVERGED:
+                break
     return current_V
 
 

@@ -31,6 +31,10 @@ from predictor.tasks import load_examples
 Target = Literal["trl", "verl"]
 
 
+_IN_SLOTS = frozenset({"feedback", "peer_solution", "all"})
+"""Kinds that SDPO's slots for solution and feedback can show."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """One run to be trained elsewhere."""
@@ -59,20 +63,27 @@ class _Wanted:
 def export_run(study: Study, run_or_hint: str, target: Target | None = None) -> str:
     """YAML for training a run (by its key) or a hint config (by its name) elsewhere.
 
-    Without a target, feedback on the student's own attempts goes to `verl` and everything else to `trl`. HintError
-    where the target cannot show such a hint at all.
+    Without a target, what is made from the student's own attempts goes to `verl` and everything else to `trl`.
+    HintError where the target cannot show such a hint at all.
     """
     wanted = _wanted(study, run_or_hint)
-    # TRL takes one context for each row of the data; feedback on an attempt exists only during the run.
-    feedback = wanted.hint.kind == "feedback"
-    chosen = target or ("verl" if feedback else "trl")
+    # TRL takes one context for each row of the data; what is made from attempts exists only during the run.
+    from_attempts = wanted.hint.kind in _IN_SLOTS
+    chosen = target or ("verl" if from_attempts else "trl")
     if wanted.hint.kind == "none":
         raise HintError("there is nothing to train without a hint", where=f"hint `{wanted.hint.name}`")
-    if feedback != (chosen == "verl"):
+    if not from_attempts and (wanted.hint.reads_attempts or wanted.hint.gating == "failed"):
+        raise HintError(
+            "neither trainer can show this hint",
+            where=f"hint `{wanted.hint.name}`",
+            found=f"kind `{wanted.hint.kind}`, gating `{wanted.hint.gating}`",
+            fix="train it with gapcast's own trainer",
+        )
+    if from_attempts != (chosen == "verl"):
         raise HintError(
             f"`{chosen}` cannot show a hint of kind `{wanted.hint.kind}`",
             where=f"hint `{wanted.hint.name}`",
-            expected="verl for feedback on the student's own attempts, trl for everything else",
+            expected="verl for what is made from the student's own attempts, trl for everything else",
         )
     lines = _trl(wanted) if chosen == "trl" else _verl(wanted)
     return "\n".join(lines) + "\n"
@@ -86,7 +97,7 @@ def export_training_rows(study: Study, hint: str) -> list[dict[str, Any]]:
     config = hint_config(study, hint)
     # The probe's own builder, so that training elsewhere shows the very texts that were measured.
     data = load_examples(study.config.task, study.path)
-    builder = ContextBuilder(config, data.train, study.config.probe.seed)
+    builder = ContextBuilder(config, data.train, study.config.task.seed)
     if builder.needs_attempt or config.kind == "none" or config.placement == "turns":
         raise HintError("this hint is not one text for each example", where=f"hint `{hint}`", found=config.kind)
     rows = []
@@ -196,9 +207,11 @@ def _template(hint: HintConfig) -> str:
 def _verl(wanted: _Wanted) -> Iterator[str]:
     """SDPO on verl: overrides of its Hydra config, as one YAML tree."""
     training = wanted.training
-    yield f"# SDPO on verl (lasgroup/SDPO) for `{wanted.name}`: feedback of hint config `{wanted.hint.name}`."
+    hint = wanted.hint
+    yield f"# SDPO on verl (lasgroup/SDPO) for `{wanted.name}`: hint config `{hint.name}`, kind {hint.kind}."
     yield "# Merge it over the trainer's own config; data files, reward function and devices are yours to add."
     yield from _cannot(wanted, "verl")
+    slots = {"feedback": "{feedback}", "peer_solution": "{solution}"}.get(hint.kind, "{solution}{feedback}")
     distillation: dict[str, Any] = {
         "full_logit_distillation": True,
         "distillation_topk": training.support.k if isinstance(training.support, StudentTopK) else None,
@@ -207,12 +220,15 @@ def _verl(wanted: _Wanted) -> Iterator[str]:
         "alpha": wanted.alpha,
         "teacher_regularization": "ema",
         "teacher_update_rate": training.teacher.rate if isinstance(training.teacher, EmaTeacher) else 0.0,
-        "include_environment_feedback": True,
-        "environment_feedback_only_without_solution": False,
+        "include_environment_feedback": hint.kind != "peer_solution",
+        "environment_feedback_only_without_solution": hint.feedback_only_without_solution,
         # One step for each batch is strictly on-policy, and importance weights would all be 1.
         "is_clip": None,
-        "reprompt_template": "{prompt}{feedback}\n\nCorrectly solve the original question.\n",
+        "reprompt_template": f"{{prompt}}{slots}\n\nCorrectly solve the original question.\n",
     }
+    if hint.kind != "feedback":
+        distillation["remove_thinking_from_demonstration"] = hint.remove_thinking
+        distillation["dont_reprompt_on_self_success"] = hint.self_success != "own"
     optimizer = training.optimizer
     actor = {
         "ppo_mini_batch_size": training.prompts_per_step,
@@ -248,12 +264,21 @@ def _cannot(wanted: _Wanted, target: Target) -> Iterator[str]:
     if thinking.student != thinking.teacher:
         yield f"# Not expressed: thinking modes differ (student {thinking.student}, teacher {thinking.teacher})."
     if target == "verl":
-        yield "# Not expressed: the attempt itself is not shown, and the wording is that of `feedback_template`."
-        yield "# Peer solutions are taken out of `reprompt_template`, because this hint config shows feedback only."
+        yield from _cannot_in_slots(hint)
         if wanted.training.teacher.kind == "frozen":
             yield "# A frozen teacher is an average with rate 0."
         if isinstance(wanted.training.divergence, JensenShannon):
             yield "# Check your revision: some read an alpha of 0.25 or 0.5 as a Rényi divergence."
+
+
+def _cannot_in_slots(hint: HintConfig) -> Iterator[str]:
+    yield "# Not expressed: the attempt itself is not shown, and the wording is that of `feedback_template`."
+    if hint.kind == "feedback":
+        yield "# Peer solutions are taken out of `reprompt_template`, because this hint config shows feedback only."
+    else:
+        yield "# The first correct rollout of the group is the solution; the gap was measured with a random one."
+    if hint.gating == "all" and hint.kind != "feedback":
+        yield "# Check your revision: some show a context to failed rollouts only (here `gating: failed`)."
 
 
 def _field(name: str, value: Any) -> Iterator[str]:

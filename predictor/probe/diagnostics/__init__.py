@@ -38,7 +38,8 @@ class Diagnoser:
     study: Study
     factory: ArmFactory
     examples: Sequence[Example]
-    attempts: Attempts
+    attempts: Callable[[HintConfig], Attempts]
+    """The student's judged rollouts as a hint config needs them."""
     open_engine: Callable[[], ConsensusEngine]
 
     def run(self, on_progress: OnProgress) -> list[HintDiagnostics]:
@@ -59,7 +60,8 @@ class Diagnoser:
         config = self.study.config
         student, teacher = self.factory.student(), self.factory.teacher(hint)
         plain, hinted = (
-            self.factory.jobs(arm, self.examples, config.probe.rollouts, self.attempts) for arm in (student, teacher)
+            self.factory.jobs(arm, self.examples, config.probe.rollouts, self.attempts(hint))
+            for arm in (student, teacher)
         )
         frame = self._rollouts(student.key)
         tasks = contrast_tasks(plain, hinted, frame)
