@@ -27,15 +27,17 @@ def held_out_errors(
     *,
     hold_out: Literal["config", "family"] = "config",
     pooled: bool = False,
+    table: PointTable | None = None,
 ) -> HeldOutErrors | None:
     """Refit without each hint config (or family) in turn and score the forecasts of its runs.
 
     A `pooled` law is refitted on every family, others only on those they forecast. Above 200 hint configs, 200 evenly
-    spread ones are held out in 10 folds. None when no fold leaves enough points for the law.
+    spread ones are held out in 10 folds. `table` is that of the
+    points, where the caller has it. None when no fold leaves enough points for the law.
     """
     if not points:
         return None
-    table = tabulate(points, 1 + len(points[0].xs))
+    table = tabulate(points, 1 + len(points[0].xs)) if table is None else table
     label_N = table.config_N if hold_out == "config" else table.family_N
     pairs: list[tuple[Predictive, float]] = []
     num_folds = 0

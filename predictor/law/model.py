@@ -113,11 +113,12 @@ def _may_bend(points: Sequence[LawPoint]) -> bool:
 
 def _fitted(points: Sequence[LawPoint], spec: LawSpec, form: Literal["linear", "saturating"]) -> _Chosen:
     resolved = spec.model_copy(update={"form": form})
+    table = tabulate(points, 2 + len(spec.extra))
     errors = None
     if len(points) > 1:
         pooled = spec.method in POOLED
-        errors = held_out_errors(points, lambda rest: lines_of(rest, resolved), pooled=pooled)
-    return _Chosen(form, lines_of(tabulate(points, 2 + len(spec.extra)), resolved), errors)
+        errors = held_out_errors(points, lambda rest: lines_of(rest, resolved), pooled=pooled, table=table)
+    return _Chosen(form, lines_of(table, resolved), errors)
 
 
 def _known(name: str, allowed: Sequence[str], formula: str) -> str:
