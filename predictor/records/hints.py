@@ -121,7 +121,13 @@ class HintConfig(Record):
     @model_serializer(mode="wrap")
     def _leave_out_unset_later_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = handler(self)
-        unset = [name for name in _LATER_FIELDS if getattr(self, name) == type(self).model_fields[name].default]
+        # What the preset would fill in on reading is written even where it was set back to the default.
+        filled = PRESETS[self.preset] if self.preset else {}
+        unset = [
+            name
+            for name in _LATER_FIELDS
+            if name not in filled and getattr(self, name) == type(self).model_fields[name].default
+        ]
         return {name: value for name, value in written.items() if name not in unset}
 
     @model_validator(mode="after")
