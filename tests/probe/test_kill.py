@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -88,7 +89,7 @@ def test_a_probe_killed_ten_times_ends_with_the_same_rollouts(tmp_path: Path) ->
     assert gap_numbers(gaps[0]) == gap_numbers(gaps[1])
 
 
-def gap_numbers(text: str) -> list[dict[str, object]]:
-    """The estimates without their time stamps."""
-    rows = pd.read_json(pd.io.common.StringIO(text), lines=True)
-    return rows.drop(columns=["provenance", "checksum"]).to_dict("records")
+def gap_numbers(text: str) -> list[str]:
+    """The estimates without their time stamps, as text, in which an unknown value equals itself."""
+    rows = [json.loads(line) for line in text.splitlines()]
+    return [json.dumps({key: row[key] for key in row if key not in ("provenance", "checksum")}) for row in rows]
