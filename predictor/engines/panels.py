@@ -29,7 +29,8 @@ def score_panels(
     sampling, mean = law
     if sampling.temperature == 0.0:
         raise ValueError("at temperature 0 the laws are point masses")
-    sums = [values.double().sum(dim=0).tolist() for values in _reduced(model, panels, limits, _scorer(sampling, mean))]
+    rows = reduced_tokens(model, panels, limits, _scorer(sampling, mean))
+    sums = [values_TK.double().sum(dim=0).tolist() for values_TK in rows]
     found = []
     for panel, row in zip(panels, sums, strict=True):
         plain = 1 + len(mean.left_out)
@@ -44,7 +45,7 @@ def contrast_panels(model: Any, panels: Sequence[Panel], limits: Limits, tempera
     def reduce(logits_NPV: Tensor, ids_N: Tensor) -> Tensor:
         return _contrast((logits_NPV / temperature).log_softmax(dim=-1), ids_N)
 
-    rows = _reduced(model, panels, limits, reduce)
+    rows = reduced_tokens(model, panels, limits, reduce)
     return [TokenContrast(*(tuple(column) for column in row.T.tolist())) for row in rows]
 
 
@@ -84,8 +85,8 @@ def _contrast(logprobs_NPV: Tensor, ids_N: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _reduced(model: Any, panels: Sequence[Panel], limits: Limits, reduce: Reduce) -> list[Tensor]:
-    """The reduced numbers (T, K) of each panel's tokens, on the CPU, in order."""
+def reduced_tokens(model: Any, panels: Sequence[Panel], limits: Limits, reduce: Reduce) -> list[Tensor]:
+    """The reduced numbers (T, K) of each panel's tokens, on the CPU, in order; all panels have as many prompts."""
     rows: list[Tensor] = [torch.empty(0)] * len(panels)
     sizes = [Size(len(p.prompts), max(map(len, p.prompts)) + len(p.completion_ids)) for p in panels]
     for batch in plan_batches(sizes, limits):

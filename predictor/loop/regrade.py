@@ -10,7 +10,7 @@ from predictor.checkers import build_checker
 from predictor.errors import DataError
 from predictor.probe import NOT_JUDGED, Effort, ProbeResult, estimate_study
 from predictor.records import Verdict
-from predictor.store import Study
+from predictor.store import Study, judged
 from predictor.tasks import load_examples
 
 
@@ -45,13 +45,9 @@ def regrade(study: Study) -> Regraded:
         else checker.check(text, examples[name])
         for text, name, judge, reason in rows
     ]
-    changed = sum(_differs(old, new) for old, new in zip(frame["correct"], verdicts, strict=True))
+    changed = sum(judged(old) != new.correct for old, new in zip(frame["correct"], verdicts, strict=True))
     study.rollouts.replace_all(_with_verdicts(frame, verdicts))
     return Regraded(len(frame), changed, estimate_study(study, data, None, Effort()))
-
-
-def _differs(old: object, new: Verdict) -> bool:
-    return (None if pd.isna(old) else bool(old)) != new.correct
 
 
 def _with_verdicts(frame: pd.DataFrame, verdicts: list[Verdict]) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from predictor.config import LawConfig
 from predictor.errors import StudyError
@@ -14,7 +15,7 @@ from predictor.loop.fitting import fit_law
 from predictor.loop.planning import default_pilot_steps, plan_request
 from predictor.loop.session import Session
 from predictor.planner import make_plan, pilots
-from predictor.probe import ProbeResult
+from predictor.probe import OnProgress, ProbeResult
 from predictor.records import (
     Forecast,
     FrozenForecast,
@@ -28,27 +29,28 @@ from predictor.records import (
 )
 from predictor.records.diagnostics import HintDiagnostics
 
+Found = TypeVar("Found")
+
 
 def probe_study(session: Session) -> ProbeResult:
     """Measure what is missing and charge the time to the budget."""
-    with session.study.locked(), metered(session.study, "probe") as meter:
-
-        def progress(stage: str, done: int, total: int) -> None:
-            meter.tick()
-            session.on_progress(stage, done, total)
-
-        return session.probe.run(progress)
+    return _charged(session, session.probe.run)
 
 
 def diagnose_study(session: Session) -> list[HintDiagnostics]:
     """Token diagnostics of a probed study, charged to the budget like the probe."""
+    return _charged(session, session.probe.diagnose)
+
+
+def _charged(session: Session, work: Callable[[OnProgress], Found]) -> Found:
+    """Let the probe work on the locked study; every sign of progress brings the ledger up to date."""
     with session.study.locked(), metered(session.study, "probe") as meter:
 
         def progress(stage: str, done: int, total: int) -> None:
             meter.tick()
             session.on_progress(stage, done, total)
 
-        return session.probe.diagnose(progress)
+        return work(progress)
 
 
 def freeze_forecasts(session: Session, law: LawConfig) -> tuple[LawFit, FrozenForecast]:

@@ -100,9 +100,8 @@ class Probe:
     def diagnose(self, on_progress: OnProgress) -> list[HintDiagnostics]:
         """Token diagnostics and leak audit of every hint config of a probed study; generates nothing."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
-        return Diagnoser(self.study, self.factory, examples, self.material.attempts, self._open_consensus).run(
-            on_progress
-        )
+        attempts = self.material.attempts(self.config.hints)
+        return Diagnoser(self.study, self.factory, examples, attempts, self._open_consensus).run(on_progress)
 
     def _keep_pace(self, generated: int, seconds: float) -> None:
         """Remember what a rollout costs on this engine, where enough was generated to tell."""
@@ -113,7 +112,7 @@ class Probe:
         self, hints: Sequence[HintConfig], examples: Sequence[Example], rollouts: int, *, with_controls: bool = True
     ) -> list[Job]:
         """Jobs of the hint configs' teacher and control arms, all arms of an example adjacent: they share a prefix."""
-        known = {hint.name: self.material.attempts(hint) for hint in hints}
+        known = self.material.attempts(hints)
         jobs: dict[str, Job] = {}
         for arm in hint_arms(hints, self.factory, with_controls=with_controls):
             attempts = {} if arm.hint is None else known.get(arm.hint.name, {})
@@ -157,10 +156,11 @@ class Probe:
         examples = self.data.eval[: self.config.probe.consensus_examples]
         rollouts = self.config.probe.consensus_rollouts
         mean = self.config.training.resolved.consensus_mean
+        attempts = self.material.attempts(hints)
         jobs: list[Job] = []
         for hint in hints:
             arm = self.factory.consensus(hint, mean)
-            jobs += self.factory.consensus_jobs(arm, examples, rollouts, self.material.attempts(hint))
+            jobs += self.factory.consensus_jobs(arm, examples, rollouts, attempts[hint.name])
         if self.engine.name == "transformers" and not self.instrument.missing(jobs):
             return 0
         engine = self._open_consensus()
@@ -171,9 +171,11 @@ class Probe:
     def _score_consensus(self, on_progress: OnProgress) -> None:
         """Score the stored rollouts under every consensus policy; nothing is generated."""
         examples = self.data.eval[: self.config.probe.consensus_examples]
+        hints = [hint for hint in self.config.hints if needs_ensemble(hint)]
+        known = self.material.attempts(hints)
         tasks = []
-        for hint in filter(needs_ensemble, self.config.hints):
-            attempts = self.material.attempts(hint)
+        for hint in hints:
+            attempts = known[hint.name]
             arm = self.factory.consensus(hint, self.config.training.resolved.consensus_mean)
             arms = proposal_arms(self.factory, hint)
             rollouts = self.config.probe.rollouts

@@ -13,7 +13,7 @@ from predictor.engines.base import Completion, ConsensusEngine, ConsensusRequest
 from predictor.errors import PromptError, StudyError
 from predictor.probe.arms import Job
 from predictor.records import SamplingConfig, Verdict, utc_now
-from predictor.store import RolloutRow, RolloutStore
+from predictor.store import RolloutRow, RolloutStore, judged
 
 NOT_JUDGED = "none"
 """Name of the checker of rollouts that answer no question."""
@@ -104,7 +104,7 @@ class Instrument:
         columns = ["example_id", "index", "text", "correct", "reason", "checker", "checker_version"]
         for name, index, text, correct, reason, checker, version in zip(*(frame[c] for c in columns), strict=True):
             verdict = Verdict(
-                correct=None if pd.isna(correct) else bool(correct),
+                correct=judged(correct),
                 reason=reason,
                 checker=checker,
                 checker_version=version,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from predictor.engines.base import Engine
@@ -35,9 +35,12 @@ class Material:
             )
         return generated
 
-    def attempts(self, hint: HintConfig) -> Attempts:
-        """The student's rollouts as this hint config needs them; without extracted key hints before `collect`."""
+    def attempts(self, hints: Iterable[HintConfig]) -> dict[str, Attempts]:
+        """The student's rollouts as each hint config needs them, by its name; key hints are there after `collect`."""
         rollouts = self._rollouts()
+        return {hint.name: self._with_key_hints(hint, rollouts) for hint in hints}
+
+    def _with_key_hints(self, hint: HintConfig, rollouts: Attempts) -> Attempts:
         if hint.kind != "key_hints":
             return rollouts
         extracted = self._instrument.attempts(self._factory.extraction(hint).key)

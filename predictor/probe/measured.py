@@ -10,8 +10,9 @@ import pandas as pd
 from predictor.errors import DataError
 from predictor.probe.arms import Arm
 from predictor.stats import Accuracies, accuracies
+from predictor.store import judged
 
-_PLACE = ["example_id", "index"]
+PLACE = ["example_id", "index"]
 """What pairs a teacher's rollout with the student's rollout that it answers to."""
 
 
@@ -54,10 +55,10 @@ class Measured:
         DataError when a failed rollout was not answered, as after regrading with another checker.
         """
         base, resampled = self.frame(student), window.of(self.frame(bare))
-        failed = pd.MultiIndex.from_frame(base[judged_wrong(base["correct"])][_PLACE])
+        failed = pd.MultiIndex.from_frame(base[judged_wrong(base["correct"])][PLACE])
         rows = window.of(self.frames.get(arm.key, resampled.iloc[:0]))
-        is_failed = pd.MultiIndex.from_frame(resampled[_PLACE]).isin(failed)
-        kept = rows[pd.MultiIndex.from_frame(rows[_PLACE]).isin(failed)]
+        is_failed = pd.MultiIndex.from_frame(resampled[PLACE]).isin(failed)
+        kept = rows[pd.MultiIndex.from_frame(rows[PLACE]).isin(failed)]
         if len(kept) < int(is_failed.sum()):
             raise DataError(
                 f"arm `{arm.name}` lacks answers to {int(is_failed.sum()) - len(kept)} failed rollouts",
@@ -88,8 +89,7 @@ class Window:
 
 def frame_accuracies(frame: pd.DataFrame) -> Accuracies:
     """Accuracy of each example of a frame of rollouts."""
-    verdicts = (None if pd.isna(correct) else bool(correct) for correct in frame["correct"])
-    return accuracies(zip(frame["example_id"], verdicts, strict=True), units_of(frame))
+    return accuracies(zip(frame["example_id"], map(judged, frame["correct"]), strict=True), units_of(frame))
 
 
 def judged_wrong(correct: pd.Series) -> pd.Series:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from predictor.probe.measured import judged_wrong, units_of
+from predictor.probe.measured import PLACE, judged_wrong, units_of
 from predictor.records import Estimate
 from predictor.stats import cluster_mean, repeated_samples
-
-_PLACE = ["example_id", "index"]
 
 
 def pooled_share(rows: pd.DataFrame, column: pd.Series) -> Estimate:
@@ -58,7 +56,7 @@ def conditional(
 
 def same_output(teacher: pd.DataFrame, student: pd.DataFrame) -> Estimate | None:
     """P(the teacher's rollout gives the failed attempt's very answer), paired by index; None without failures."""
-    joined = _answers(teacher).merge(_answers(student), on=_PLACE, suffixes=("", "_student"))
+    joined = _answers(teacher).merge(_answers(student), on=PLACE, suffixes=("", "_student"))
     failed = joined[judged_wrong(joined["correct_student"])].reset_index(drop=True)
     if failed.empty:
         return None
@@ -70,7 +68,7 @@ def net_recovery(
 ) -> Estimate | None:
     """Pooled recovery minus the bare resample's, on the same failed rollouts; None without failures."""
     make = _pairs if by_rollout else _crossed
-    met = make(teacher, student).merge(make(bare, student), on=[*_PLACE, "student"], suffixes=("", "_bare"))
+    met = make(teacher, student).merge(make(bare, student), on=[*PLACE, "student"], suffixes=("", "_bare"))
     met = met[~met["student"]]
     if met.empty:
         return None
@@ -79,10 +77,10 @@ def net_recovery(
 
 
 def _pairs(teacher: pd.DataFrame, student: pd.DataFrame) -> pd.DataFrame:
-    joined = teacher[[*_PLACE, "correct"]].merge(student[[*_PLACE, "correct"]], on=_PLACE, suffixes=("", "_student"))
+    joined = teacher[[*PLACE, "correct"]].merge(student[[*PLACE, "correct"]], on=PLACE, suffixes=("", "_student"))
     decided = joined.dropna(subset=["correct", "correct_student"])
     values = {"teacher": decided["correct"].astype(float), "student": decided["correct_student"].astype(bool)}
-    return decided[_PLACE].assign(**values)
+    return decided[PLACE].assign(**values)
 
 
 def _crossed(teacher: pd.DataFrame, student: pd.DataFrame) -> pd.DataFrame:
@@ -91,13 +89,13 @@ def _crossed(teacher: pd.DataFrame, student: pd.DataFrame) -> pd.DataFrame:
     decided = student.dropna(subset=["correct"])
     decided = decided[decided["example_id"].isin(shares.index)]
     values = {"teacher": decided["example_id"].map(shares), "student": decided["correct"].astype(bool)}
-    return decided[_PLACE].assign(**values)
+    return decided[PLACE].assign(**values)
 
 
 def _answers(frame: pd.DataFrame) -> pd.DataFrame:
     """What each rollout answers: what the checker read out of it, else its text."""
     answer = frame["extracted"].where(frame["extracted"] != "", frame["text"].str.strip())
-    return frame[[*_PLACE, "correct", "unit"]].assign(answer=answer)
+    return frame[[*PLACE, "correct", "unit"]].assign(answer=answer)
 
 
 def _weighted(rows: pd.DataFrame, values: pd.Series, weights: pd.Series, kind: str = "share") -> Estimate:

@@ -16,7 +16,7 @@ from predictor.records import PEER_KINDS, Example, HintConfig, RunRecord, Verdic
 from predictor.report.evidence import Evidence
 from predictor.report.page import Sample, Section
 from predictor.report.wording import count
-from predictor.store import Study
+from predictor.store import Study, judged
 from predictor.tasks import TaskData, load_examples
 
 NUM_EXAMPLES = 2
@@ -142,7 +142,7 @@ def _shown(source: _Source, hint: HintConfig, example: Example, student: pd.Seri
 
 def _attempt(student: pd.Series) -> Attempt:
     verdict = Verdict(
-        correct=None if pd.isna(student["correct"]) else bool(student["correct"]),
+        correct=judged(student["correct"]),
         reason=student["reason"],
         checker=student["checker"],
         checker_version=student["checker_version"],

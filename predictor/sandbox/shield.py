@@ -23,7 +23,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHO
 """All that a program sees of the environment, beside HOME and TMPDIR: its own directory."""
 _CANARY_SECONDS = 20.0
 # The user ids that systemd hands out to services without one of their own, so that no person has one of them.
-_FREE_USERS = range(61_184, 65_520)
+FREE_USERS = range(61_184, 65_520)
 _SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
@@ -52,8 +52,8 @@ class Shield:
         """A user id that no process has now, where programs get one of their own."""
         if not self.drops_user:
             return None
-        start = os.getpid() % len(_FREE_USERS)
-        turned = (*_FREE_USERS[start:], *_FREE_USERS[:start])
+        start = os.getpid() % len(FREE_USERS)
+        turned = (*FREE_USERS[start:], *FREE_USERS[:start])
         return next((user for user in turned if is_free(user)), None)
 
 

@@ -16,7 +16,7 @@ from predictor.errors import StoreError, StudyError
 from predictor.records import Record
 from predictor.store.contrasts import ContrastRow, ContrastStore
 from predictor.store.files import append_line, atomic_writer, checked_line, is_unfinished, read_lines, write_text
-from predictor.store.rollouts import RolloutRow, RolloutStore
+from predictor.store.rollouts import RolloutRow, RolloutStore, judged
 from predictor.store.scores import ScoreRow, ScoreStore
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "append_line",
     "atomic_writer",
     "is_unfinished",
+    "judged",
     "read_lines",
     "write_text",
 ]

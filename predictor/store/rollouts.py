@@ -124,6 +124,11 @@ class RolloutStore:
         return max(map(_number, self._all_shards()), default=0) + 1
 
 
+def judged(correct: Any) -> bool | None:
+    """A stored verdict: True, False, or None where the checker could not judge (Parquet's null reads as NaN)."""
+    return None if pd.isna(correct) else bool(correct)
+
+
 def _number(shard: Path) -> int:
     return int(shard.name.split(".")[0])
 

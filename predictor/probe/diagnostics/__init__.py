@@ -10,13 +10,13 @@ import pandas as pd
 
 from predictor.engines.base import ConsensusEngine
 from predictor.probe.arms import ArmFactory, Attempts, Job
-from predictor.probe.diagnostics.collect import collect_contrasts, contrast_tasks
+from predictor.probe.diagnostics.collect import by_rollout, collect_contrasts, contrast_tasks
 from predictor.probe.diagnostics.leaks import Shown, audit
 from predictor.probe.diagnostics.summarise import ScoredRollout, summarise
 from predictor.probe.instrument import OnProgress
 from predictor.records import Example, HintConfig, current_provenance
 from predictor.records.diagnostics import HintDiagnostics, LeakAudit, TokenDiagnostics
-from predictor.store import Study
+from predictor.store import Study, judged
 
 __all__ = ["Diagnoser"]
 
@@ -38,8 +38,8 @@ class Diagnoser:
     study: Study
     factory: ArmFactory
     examples: Sequence[Example]
-    attempts: Callable[[HintConfig], Attempts]
-    """The student's judged rollouts as a hint config needs them."""
+    attempts: Mapping[str, Attempts]
+    """The student's judged rollouts as each hint config needs them, by its name."""
     open_engine: Callable[[], ConsensusEngine]
 
     def run(self, on_progress: OnProgress) -> list[HintDiagnostics]:
@@ -60,7 +60,7 @@ class Diagnoser:
         config = self.study.config
         student, teacher = self.factory.student(), self.factory.teacher(hint)
         plain, hinted = (
-            self.factory.jobs(arm, self.examples, config.probe.rollouts, self.attempts(hint))
+            self.factory.jobs(arm, self.examples, config.probe.rollouts, self.attempts[hint.name])
             for arm in (student, teacher)
         )
         frame = self._rollouts(student.key)
@@ -89,19 +89,13 @@ def _scored(stored: pd.DataFrame, frame: pd.DataFrame) -> list[ScoredRollout]:
         if key in verdicts:
             unit, correct = verdicts[key]
             floats = {name: np.asarray(row[name], dtype=np.float64) for name in _FLOATS}
-            judged = None if pd.isna(correct) else bool(correct)
-            found.append(ScoredRollout(key[0], unit, judged, np.asarray(row["token_kind"]), floats))
+            found.append(ScoredRollout(key[0], unit, judged(correct), np.asarray(row["token_kind"]), floats))
     return found
 
 
 def _leaks(hinted: Sequence[Job], student: pd.DataFrame, teacher: pd.DataFrame) -> LeakAudit:
     """Teacher and student rollouts beside the hint that belongs to them."""
-    shown = {
-        (job.example.example_id, index): job.shown
-        for job in hinted
-        if job.shown
-        for index in range(job.start, job.start + job.n)
-    }
+    shown = {place: job.shown for place, job in by_rollout(hinted).items() if job.shown}
     answers = {job.example.example_id: job for job in hinted if job.shown and job.example.answer is not None}
     held = [(Shown(name, job.example.unit, job.shown, ""), str(job.example.answer)) for name, job in answers.items()]
     return audit(_beside(teacher, shown), _beside(student, shown), held)

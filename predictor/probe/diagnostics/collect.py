@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
@@ -31,7 +31,7 @@ class ContrastTask:
 def contrast_tasks(student: Sequence[Job], teacher: Sequence[Job], frame: pd.DataFrame) -> list[ContrastTask]:
     """One task for each of the student's rollouts in `frame` that the hint config has a context for."""
     plain = {job.example.example_id: job.prompts[0].ids for job in student}
-    hinted = _by_rollout(teacher)
+    hinted = by_rollout(teacher)
     tasks = []
     columns = (frame[name] for name in ("example_id", "index", "completion_ids"))
     for name, index, ids in zip(*columns, strict=True):
@@ -42,7 +42,8 @@ def contrast_tasks(student: Sequence[Job], teacher: Sequence[Job], frame: pd.Dat
     return tasks
 
 
-def _by_rollout(jobs: Sequence[Job]) -> Mapping[tuple[str, int], Job]:
+def by_rollout(jobs: Sequence[Job]) -> Mapping[tuple[str, int], Job]:
+    """The job that each rollout belongs to, by (example id, index)."""
     return {(job.example.example_id, index): job for job in jobs for index in range(job.start, job.start + job.n)}
 
 
@@ -74,11 +75,5 @@ def _row(task: ContrastTask, found: TokenContrast, kinds: Ids) -> ContrastRow:
         index=task.index,
         prompt_hash=task.prompt_hash,
         token_kind=kinds,
-        forward_kl=found.forward_kl,
-        reverse_kl=found.reverse_kl,
-        disagrees=found.disagrees,
-        student_logprob=found.student_logprob,
-        teacher_logprob=found.teacher_logprob,
-        student_entropy=found.student_entropy,
-        teacher_entropy=found.teacher_entropy,
+        **asdict(found),
     )
