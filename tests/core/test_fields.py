@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import resource
 import signal
@@ -212,6 +213,32 @@ def test_a_deadline_stops_a_pattern_that_backtracks_and_restores_the_signal() ->
         re.search("(a+)+$", "a" * 40 + "b")
     assert signal.getsignal(signal.SIGVTALRM) is before
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def make_garbage(seconds: float) -> None:
+    """Lists that hold themselves, which only the garbage collector frees, for so much processor time."""
+    started = time.process_time()
+    while time.process_time() - started < seconds:
+        for cycle in [list[object]() for _ in range(2_000)]:
+            cycle.append(cycle)
+
+
+def test_a_deadline_is_not_lost_in_the_callback_of_a_garbage_collection() -> None:
+    def slow_callback(_phase: str, _info: dict[str, int]) -> None:
+        # Nearly all processor time passes here whenever garbage is collected, so the signal would come here.
+        started = time.process_time()
+        while time.process_time() - started < 0.02:
+            pass
+
+    gc.callbacks.append(slow_callback)
+    try:
+        started = time.process_time()
+        with pytest.raises(TimeoutError), cpu_deadline(0.1):
+            make_garbage(5.0)
+        assert time.process_time() - started < 2.0
+    finally:
+        gc.callbacks.remove(slow_callback)
+    assert gc.isenabled()
 
 
 def test_a_deadline_that_is_kept_changes_nothing() -> None:
