@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,11 +48,13 @@ def untrusted_tasks() -> int:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    before = {path.name for path in Path("/tmp").glob("gapcast-*") if path.is_dir()}
-    yield
-    after = {path.name for path in Path("/tmp").glob("gapcast-*") if path.is_dir()}
-    assert not after - before
+def _nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs get a temporary directory that no other test uses meanwhile; any user may pass through it."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-test-") as own:
+        Path(own).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", own)
+        yield
+        assert not [path for path in Path(own).glob("gapcast-*") if path.is_dir()]
 
 
 def test_a_grandchild_that_holds_the_pipe_delays_nothing() -> None:
