@@ -19,7 +19,7 @@ export DO_NOT_TRACK := 1
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-base setup-cpu setup-dev demo demo-smollm demo-hidden-rules study-small study-wide law-coverage \
+.PHONY: help setup-base setup-cpu setup-dev demo demo-smollm demo-hidden-rules study-small study-wide law-coverage probe-coverage \
         pretrain-miniature bench consensus-exactness report gpu-check check test clean distclean
 
 help:  ## list the targets
@@ -106,6 +106,9 @@ study-wide: $(STAMPS)/cpu  ## 34 hint configs under four training settings, fore
 
 law-coverage: $(STAMPS)/base  ## how often the law's intervals hold new runs, in simulation; three minutes
 	$(BIN)/python -m predictor.law.coverage --draws 400
+
+probe-coverage: $(STAMPS)/base  ## how often the probe's intervals hold the truth, and what adaptive probing saves; three minutes
+	$(BIN)/python -m predictor.stats.coverage
 
 bench: $(STAMPS)/cpu studies/bench/study.yaml studies/bench-smollm/study.yaml  ## the probe's pace against the engine's, seconds of the law
 	$(BIN)/python benchmarks/probe_speed.py studies/bench

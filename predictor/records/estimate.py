@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+from pydantic import Field
+
 from predictor.records.base import Record
 from predictor.records.student_t import normal_quantile, t_quantile
 
@@ -23,6 +25,9 @@ class Estimate(Record):
     num_units: int
     kind: Literal["share", "difference", "mean"] = "mean"
     """`share` lies in [0, 1] and `difference` in [-1, 1]; both get honest intervals at their ends."""
+    # Left out of JSON where it says nothing, so that records from before it existed keep their hashes.
+    degrees: float | None = Field(default=None, ge=1.0, exclude_if=lambda degrees: degrees is None)
+    """Degrees of freedom of the standard error, below `num_units` - 1 where few units carry it; None: all of them."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Two-sided interval at `level`: Wilson for a share, t otherwise; NaN where the standard error is unknown.
@@ -36,7 +41,7 @@ class Estimate(Record):
             return (math.nan, math.nan)
         if self.kind == "share":
             return wilson_interval(self.value, _effective_units(self, level), level)
-        half = float(t_quantile(self.num_units - 1, 0.5 + level / 2)) * self.stderr
+        half = float(t_quantile(_degrees(self), 0.5 + level / 2)) * self.stderr
         if self.kind == "difference":
             if self.stderr <= _ROUNDING:
                 half = wilson_interval(0.0, self.num_units, level)[1]
@@ -60,6 +65,10 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _degrees(estimate: Estimate) -> float:
+    return estimate.num_units - 1.0 if estimate.degrees is None else estimate.degrees
+
+
 def _effective_units(estimate: Estimate, level: float) -> float:
     """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %.
 
@@ -73,7 +82,7 @@ def _effective_units(estimate: Estimate, level: float) -> float:
     if (most - 1) * (1 - _SAME) <= units <= most * (1 + _SAME):
         return units
     tail = 0.5 + level / 2
-    return max(1.0, units * (normal_quantile(tail) / float(t_quantile(estimate.num_units - 1, tail))) ** 2)
+    return max(1.0, units * (normal_quantile(tail) / float(t_quantile(_degrees(estimate), tail))) ** 2)
 
 
 def wilson_interval(share: float, units: float, level: float) -> tuple[float, float]:

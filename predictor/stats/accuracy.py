@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from predictor.errors import DataError
 from predictor.records import Estimate
-from predictor.stats.clusters import cluster_mean, unit_totals
+from predictor.stats.clusters import cluster_mean, moments_estimate, unit_totals
 
 Floats = NDArray[np.float64]
 
@@ -131,5 +130,4 @@ def pooled_difference(with_hint: Accuracies, without_hint: Accuracies) -> Estima
         value += sign * mean
         moments += sign * weights * (shares - mean) / float(weights.sum())
     totals = unit_totals(moments, units)
-    stderr = math.sqrt(len(totals) / (len(totals) - 1) * float(totals @ totals)) if len(totals) > 1 else math.nan
-    return Estimate(value=value, stderr=stderr, num_units=len(totals), kind="difference")
+    return moments_estimate(value, totals, len(totals), "difference")

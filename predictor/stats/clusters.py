@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 EstimateKind = Literal["share", "difference", "mean"]
 
+_ROUNDING = 1e-12
+"""Standard errors up to this are what rounding leaves of identical units."""
+
 
 def unit_index(units_E: Sequence[str] | None, num_examples: int) -> tuple[Ints, int]:
     """Number each example's independent unit from 0, and count the units; without `units_E` every example is one."""
@@ -56,10 +59,27 @@ def cluster_mean(
     mean = float(weights @ values) / total
     moments = unit_totals(weights * (values - mean), units_E)
     num_units = int(np.count_nonzero(unit_totals(weights, units_E)))
-    stderr = math.nan
-    if num_units > 1:
-        stderr = math.sqrt(num_units / (num_units - 1) * float(moments @ moments)) / total
-    return Estimate(value=mean, stderr=stderr, num_units=num_units, kind=kind)
+    return moments_estimate(mean, moments / total, num_units, kind)
+
+
+def moments_estimate(value: float, moments_U: Floats, num_units: int, kind: EstimateKind) -> Estimate:
+    """An estimate from each unit's contribution to its error (they sum to 0): CR1 and its degrees of freedom.
+
+    The degrees of freedom match the first two moments of the estimated variance (Satterthwaite 1946) at the kurtosis
+    k of the contributions: 2 U / (k - (U-3)/(U-1)), which is U - 1 for k = 3. Where all but a few units agree, k is
+    near U over their number, and t with U - 1 degrees would promise more than those few can tell.
+    """
+    if num_units < 2:
+        return Estimate(value=value, stderr=math.nan, num_units=num_units, kind=kind)
+    squares = moments_U**2
+    spread = float(squares.sum())
+    stderr = math.sqrt(num_units / (num_units - 1) * spread)
+    degrees = None
+    if stderr > _ROUNDING:
+        kurtosis = num_units * float((squares / spread) @ (squares / spread))
+        matched = 2 * num_units / (kurtosis - (num_units - 3) / (num_units - 1))
+        degrees = matched if matched < num_units - 1 else None
+    return Estimate(value=value, stderr=stderr, num_units=num_units, kind=kind, degrees=degrees)
 
 
 def _finite(values: Sequence[float] | Floats) -> Floats:

@@ -40,6 +40,14 @@ def test_the_interval_of_a_difference_is_scipys_t_interval(value: float, stderr:
     assert Estimate(value=value, stderr=stderr, num_units=n).interval(level) == pytest.approx((low, high))
 
 
+def test_an_estimate_without_fewer_degrees_is_written_as_it_was_before_they_existed() -> None:
+    plain = Estimate(value=0.25, stderr=0.125, num_units=8)
+    assert plain.model_dump() == {"value": 0.25, "stderr": 0.125, "num_units": 8, "kind": "mean"}
+    fewer = Estimate(value=0.25, stderr=0.125, num_units=8, degrees=3.0)
+    assert Estimate.model_validate_json(fewer.model_dump_json()) == fewer
+    assert fewer.interval() == pytest.approx(stats.t.interval(0.95, 3, loc=0.25, scale=0.125))
+
+
 def test_clustered_rollouts_count_for_fewer_units() -> None:
     free = Estimate(value=0.3, stderr=math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
     clustered = Estimate(value=0.3, stderr=2 * math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()

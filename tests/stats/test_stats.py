@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy import stats
 
 from predictor.errors import DataError
 from predictor.stats import (
@@ -51,6 +51,28 @@ def test_cluster_standard_error_equals_statsmodels_clustered_covariance():
 def test_examples_without_clusters_give_the_sample_standard_error():
     values = np.array([0.1, 0.5, 0.9, 0.3])
     assert cluster_mean(values).stderr == pytest.approx(values.std(ddof=1) / 2, rel=1e-12)
+
+
+def test_degrees_of_freedom_are_those_of_the_estimated_variance():
+    """Satterthwaite: 2 (mean variance)^2 / (variance of the variance), which for k of U equal units is near 2 k."""
+    rng = np.random.default_rng(7)
+    assert cluster_mean([-0.1, 0.0, 0.0, 0.0, 0.0, 0.1]).degrees is None, "k = 3 gives U - 1"
+    for few in (1, 3, 10):
+        sparse = np.r_[np.ones(few), np.zeros(1000 - few)]
+        assert cluster_mean(sparse).degrees == pytest.approx(2 * few, rel=0.05)
+    draws = rng.choice([0.0, 1.0], p=[0.9, 0.1], size=(4000, 60))
+    variances = draws.var(axis=1, ddof=1)
+    truth = 2 * variances.mean() ** 2 / variances.var()
+    found = np.median([cluster_mean(draw).degrees or 59.0 for draw in draws[:400]])
+    assert found == pytest.approx(truth, rel=0.1)
+
+
+def test_few_units_that_carry_the_difference_widen_its_interval_and_evenly_spread_ones_do_not():
+    sparse = paired_difference([0.5, 0.5, *[0.0] * 98], [0.0] * 100)
+    plain = stats.t.interval(0.95, 99, loc=sparse.value, scale=sparse.stderr)
+    assert sparse.interval()[1] > plain[1]
+    even = paired_difference([0.5, 0.0] * 50, [0.0, 0.5] * 50)
+    assert even.interval() == pytest.approx(stats.t.interval(0.95, 99, loc=even.value, scale=even.stderr))
 
 
 def test_one_unit_has_an_unknown_standard_error_and_never_zero():
@@ -138,7 +160,7 @@ def test_recovery_without_failures_is_unknown():
 @pytest.mark.parametrize(("method", "scipy_name"), [("wilson", "wilson"), ("exact", "exact")])
 @pytest.mark.parametrize(("successes", "trials"), [(0, 1), (1, 1), (0, 12), (12, 12), (5, 12), (30, 131)])
 def test_share_intervals_equal_scipy(method, scipy_name, successes, trials):
-    borrowed = binomtest(successes, trials).proportion_ci(0.9, method=scipy_name)
+    borrowed = stats.binomtest(successes, trials).proportion_ci(0.9, method=scipy_name)
     assert share_interval(successes, trials, level=0.9, method=method) == pytest.approx(tuple(borrowed), abs=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""`python -m predictor.stats.coverage [--draws 1000] [--studies 200] [--out reports]`: both pages."""
+"""`python -m predictor.stats.coverage [--draws 2000] [--studies 200] [--out reports]`: both pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from predictor.stats.stopping import StoppingRule
 def main(arguments: list[str] | None = None) -> int:
     """Write probe_coverage.md and adaptive.md; the number of draws and studies sets the time (minutes)."""
     parser = argparse.ArgumentParser(prog="python -m predictor.stats.coverage", description=main.__doc__)
-    parser.add_argument("--draws", type=int, default=1000, help="planted studies in each cell of the coverage table")
+    parser.add_argument("--draws", type=int, default=2000, help="planted studies in each cell of the coverage table")
     parser.add_argument("--studies", type=int, default=200, help="planted studies for each adaptive design")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="directory of both pages")
     chosen = parser.parse_args(arguments)

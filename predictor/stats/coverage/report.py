@@ -24,11 +24,13 @@ def interval_page(found: Sequence[CellCoverage], provenance: Provenance, command
         "",
         f"Planted studies, {ROLLOUTS} rollouts an example; examples alone (cluster 1) or in clusters of five that "
         f"share half of their difficulty; nominal {LEVEL:.0%}. The intervals are the ones the probe prints: Wilson "
-        "with the effective number of units for an accuracy, t over clusters for a gap.",
+        "with the effective number of units for an accuracy, t over clusters for a gap, both with the degrees of "
+        "freedom that the kurtosis of the units leaves.",
         "",
         f"**{inside} of {len(shares)} coverages lie between {LOWEST:.0%} and {HIGHEST:.0%}; "
         f"{sum(share > HIGHEST for share in shares)} above, {sum(share < LOWEST for share in shares)} below"
-        f" (simulation error about {100 * (LEVEL * (1 - LEVEL) / found[0].draws) ** 0.5:.1f} points).** " + _where(low),
+        f" (simulation error about {100 * (LEVEL * (1 - LEVEL) / found[0].draws) ** 0.5:.1f} points); "
+        f"mean {sum(shares) / len(shares):.1%}, lowest {min(shares):.1%}.** " + _where(low),
         "",
         "| examples | cluster | student | gap | coverage, accuracy | coverage, gap | mean width, gap |",
         "|---|---|---|---|---|---|---|",
@@ -93,6 +95,7 @@ def _where(low: Sequence[CellCoverage]) -> str:
     extreme = sum(c.cell.student in (0.02, 0.98) for c in low)
     return (
         f"It misses from below in {len(low)} of the cells, {few} of them with at most 30 independent units and "
-        f"{extreme} with a student accuracy of .02 or .98: with few units almost every example agrees, and the few "
-        "that differ carry the whole interval."
+        f"{extreme} with a student accuracy of .02 or .98: where almost every unit agrees, no sample says how far the "
+        "rare ones can differ. It misses from above where all units agree: the interval then is what 0 events among "
+        "them leave open, with no less for the rollouts in each."
     )
