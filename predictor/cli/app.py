@@ -37,7 +37,7 @@ def init(study: StudyDir, *, template: str = "miniature", json: Json = False) ->
     Parameters
     ----------
     template
-        miniature, format-rules or hidden-rules.
+        miniature, format-rules, hidden-rules, math, code, multiple-choice, tool-use or reasoning-gym.
     """
     from predictor.cli import files
 
