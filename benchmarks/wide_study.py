@@ -21,10 +21,10 @@ from typing import Any, Final
 import yaml
 
 from predictor.config import STUDY_FILE
-from predictor.launch import RunRequest, find_record, launch_run, run_config
+from predictor.launch import RunRequest, find_record, run_config
 from predictor.launch.process import LOG_FILE, mark_started, write_run
 from predictor.loop.session import Session
-from predictor.loop.stages import freeze_forecasts, probe_study
+from predictor.loop.stages import freeze_forecasts, launch, probe_study
 from predictor.records import RunConfig, derive_seed
 from predictor.store import write_text
 
@@ -195,7 +195,7 @@ def _train(session: Session, hint: str) -> None:
         if known is None or known.state != "finished":
             freeze_forecasts(session, session.config.law)
             _train_here(session, config)
-            launch_run(session.probe, config, budget_seconds=3600.0, on_progress=session.on_progress)
+            launch(session, config, 3600.0)
 
 
 def _train_here(session: Session, config: RunConfig) -> None:

@@ -6,9 +6,9 @@ import math
 
 from predictor.cli.commands import Chosen
 from predictor.errors import BudgetError, InputError
-from predictor.launch import RunRequest, find_record, launch_run, run_config
+from predictor.launch import RunRequest, find_record, run_config
 from predictor.loop.session import Session
-from predictor.loop.stages import freeze_forecasts, launch_planned, plan_runs
+from predictor.loop.stages import freeze_forecasts, launch, launch_planned, plan_runs
 from predictor.loop.whole import Ending
 from predictor.records import RunRecord
 
@@ -42,7 +42,7 @@ def launch_by_hand(session: Session, chosen: Chosen) -> tuple[list[RunRecord], E
                 # Each run is forecast from all that came before it, the earlier ones of this command included.
                 freeze_forecasts(session, session.config.law)
             try:
-                records.append(launch_run(session.probe, config, budget_seconds=left, on_progress=session.on_progress))
+                records.append(launch(session, config, left))
             except BudgetError:
                 return records, "budget"
     return records, "done"

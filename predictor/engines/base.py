@@ -136,6 +136,10 @@ class Engine(Protocol):
         """Serve the weights in `model_dir` from now on; raises EngineError unless a canary proves it."""
         ...
 
+    def release(self) -> None:
+        """Give back the accelerator's memory until the next call, which takes it again: a training comes in between."""
+        ...
+
     def close(self) -> None:
         """Give back memory; the engine cannot be used afterwards."""
         ...

@@ -44,7 +44,8 @@ class TransformersEngine:
     name = "transformers"
 
     def __init__(self, model: Any, tokenizer: Any, *, max_model_len: int | None = None, reason: str = "") -> None:
-        self.model = model
+        self._model = model
+        self._home: torch.device | None = None
         self.tokenizer = tokenizer
         self.version = version("transformers")
         self.reason = reason or "asked for"
@@ -65,6 +66,14 @@ class TransformersEngine:
     def from_model(cls, model: Any, tokenizer: Any) -> TransformersEngine:
         """Serve a live model: every call sees its current weights, without gradients, and restores its mode."""
         return cls(model, tokenizer, reason="the trainer's live weights")
+
+    @property
+    def model(self) -> Any:
+        """The model that is served; a released one goes back to its device first."""
+        if self._home is not None:
+            self._model.to(self._home)
+            self._home = None
+        return self._model
 
     def generate(
         self, requests: Sequence[Request], sampling: SamplingConfig, on_done: OnDone | None = None
@@ -130,17 +139,25 @@ class TransformersEngine:
         before = self.score([canary])[0]
         must_change = any(not torch.equal(old[name], new[name]) for name in old)
         reference = plain_scores(fresh, canary)
-        self.model = fresh
+        self._model = fresh
         try:
             after = self.score([canary])[0]
             prove_update(before, after, reference, tolerance=CANARY_TOLERANCE[dtype], must_change=must_change)
         except EngineError:
-            self.model = served
+            self._model = served
             raise
+
+    def release(self) -> None:
+        """Keep the weights in main memory until the next call; on a CPU they are there already."""
+        if self._model.device.type != "cuda":
+            return
+        self._home = self._model.device
+        self._model.to("cpu")
+        torch.cuda.empty_cache()
 
     def close(self) -> None:
         """Drop the model and give cached GPU memory back."""
-        self.model = None
+        self._model = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 

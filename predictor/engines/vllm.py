@@ -112,6 +112,8 @@ class VLLMEngine:
         """Each request's index and vLLM output as it finishes; what is left is aborted when the caller stops."""
         if not prompts:
             return
+        if self._llm is None:
+            self._restart(self._dir)
         engine = self._llm.llm_engine
         with failing("vLLM failed while generating"):
             inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
@@ -137,7 +139,8 @@ class VLLMEngine:
         """
         canary = canary_request(self._config.vocab_size, self.max_model_len)
         reference = reference_scores(model_dir, self._dtype, self._config, canary)
-        if default_device().type != "cuda" or not self._reloaded(model_dir, canary, reference):
+        in_place = default_device().type == "cuda" and self._llm is not None
+        if not in_place or not self._reloaded(model_dir, canary, reference):
             self._restarted(model_dir, canary, reference)
         self._dir = model_dir
 
@@ -172,6 +175,10 @@ class VLLMEngine:
     def _restart(self, model_dir: Path) -> None:
         self.close()
         self._llm = start(model_dir, self._config, self._dtype, self.max_model_len)
+
+    def release(self) -> None:
+        """Shut vLLM down until the next call, which starts it again on the weights served last."""
+        self.close()
 
     def close(self) -> None:
         """Shut vLLM down and give its memory back; a second call does nothing."""

@@ -114,12 +114,20 @@ def read_run(study: Study, key: str) -> RunConfig:
     return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
 
 
-def launch_run(probe: Probe, config: RunConfig, *, budget_seconds: float, on_progress: OnProgress) -> RunRecord:
+def launch_run(
+    study: Study,
+    open_probe: Callable[[], Probe],
+    config: RunConfig,
+    *,
+    budget_seconds: float,
+    on_progress: OnProgress,
+) -> RunRecord:
     """Train one run to its last step and record it; a failure is recorded too, and a spent budget stops it.
 
-    BudgetError leaves the run's checkpoint in place: with a larger budget it goes on.
+    The probe is opened after training, so that no engine holds the accelerator's memory meanwhile. BudgetError leaves
+    the run's checkpoint in place: with a larger budget it goes on.
     """
-    study, key = probe.study, config.spec.key
+    key = config.spec.key
     known = find_record(study, key)
     if known is not None and known.state == "finished":
         return known
@@ -141,11 +149,16 @@ def launch_run(probe: Probe, config: RunConfig, *, budget_seconds: float, on_pro
         raise
     except RunError as error:
         return record_failure(study, config, "failed", str(error))
-    return record_run(probe, config, on_progress)
+    return record_run(open_probe(), config, on_progress)
 
 
-def calibrated(study: Study, open_probe: Callable[[], Probe], config: RunConfig) -> Calibration:
-    """Measured cost of a step and of a start; measured once for a model and its training settings, and charged."""
+def calibrated(
+    study: Study, open_probe: Callable[[], Probe], config: RunConfig, *, release: Callable[[], None]
+) -> Calibration:
+    """Measured cost of a step and of a start; measured once for a model and its training settings, and charged.
+
+    `release` gives the accelerator's memory back before the trainer is tried.
+    """
     key = content_hash([config.spec.model, config.training.model_dump(mode="json")])[:16]
     stored = study.read("calibration", Calibration)
     if stored is not None and stored.training_key == key:
@@ -154,6 +167,7 @@ def calibrated(study: Study, open_probe: Callable[[], Probe], config: RunConfig)
     (run_dir / RUN_FILE).unlink(missing_ok=True)
     write_run(run_dir, config)
     with metered(study, "calibration"):
+        release()
         measured = calibrate(run_dir)
         probe = open_probe()
         before_swap = time.monotonic()

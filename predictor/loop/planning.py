@@ -67,9 +67,8 @@ def cost_model(session: Session) -> CostModel:
     """Measured costs: a calibration of the trainer, the probe's pace, and what finished runs took."""
     first = next((hint for hint in session.config.hints if hint.kind != "none"), session.config.hints[0])
     request = RunRequest(first.name, session.config.training.seeds[0], "full", session.config.training.num_steps)
-    calibration = calibrated(
-        session.study, lambda: session.probe, run_config(session.study, session.model_dir, request)
-    )
+    config = run_config(session.study, session.model_dir, request)
+    calibration = calibrated(session.study, lambda: session.probe, config, release=session.release)
     pace = session.study.read("pace", Pace)
     if pace is None:
         raise StudyError(

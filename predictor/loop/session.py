@@ -12,6 +12,8 @@ from predictor.probe import ConsensusEngine, OnProgress, Probe
 from predictor.records import GapEstimate, RunRecord
 from predictor.store import Study
 
+_ENGINES = ("consensus_engine", "engine")
+
 
 class Session:
     """A study with its engines; engines are loaded once and serve every stage of a command."""
@@ -41,12 +43,21 @@ class Session:
         """The study's probe on its engine."""
         return Probe(self.study, self.engine, self.model_dir, lambda: self.consensus_engine)
 
+    def release(self) -> None:
+        """Give the accelerator's memory back before a training process starts; the next stage takes it again."""
+        for opened in self._opened():
+            opened.release()
+
     def close(self) -> None:
         """Give back the engines' memory."""
-        for name in ("consensus_engine", "engine"):
-            opened = self.__dict__.pop(name, None)
-            if opened is not None:
-                opened.close()
+        for opened in self._opened():
+            opened.close()
+        for name in _ENGINES:
+            self.__dict__.pop(name, None)
+
+    def _opened(self) -> list[Engine]:
+        """The engines that a stage has needed so far."""
+        return [self.__dict__[name] for name in _ENGINES if name in self.__dict__]
 
     @property
     def gaps(self) -> list[GapEstimate]:

@@ -130,9 +130,16 @@ def config_of(session: Session, run: PlannedRun) -> RunConfig:
 def launch_planned(session: Session, run: PlannedRun) -> RunRecord:
     """Train and record one planned run within what is left of the budget."""
     remaining = session.config.plan.budget.total_seconds - session.charged
+    return launch(session, config_of(session, run), remaining - run.cost.eval_seconds)
+
+
+def launch(session: Session, config: RunConfig, budget_seconds: float) -> RunRecord:
+    """Train and record one run; the session's engines are out of its way while it trains."""
+    session.release()
     return launch_run(
-        session.probe,
-        config_of(session, run),
-        budget_seconds=remaining - run.cost.eval_seconds,
+        session.study,
+        lambda: session.probe,
+        config,
+        budget_seconds=budget_seconds,
         on_progress=session.on_progress,
     )

@@ -41,11 +41,29 @@ class Shield:
         if self.name == "bubblewrap":
             own = str(directory)
             mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", own, own]
-            return ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", *mounts, "--chdir", own, *command]
+            return [
+                _found("bwrap") or "bwrap",
+                "--unshare-all",
+                "--die-with-parent",
+                "--new-session",
+                *mounts,
+                "--chdir",
+                own,
+                *command,
+            ]
         if self.name == "namespaces":
             # A shell as the first process of the namespace: the kernel spares the first one most signals.
             shell = ["sh", "-c", '"$@"; exit $?', "sh"]
-            return ["unshare", "--user", "--net", "--pid", "--fork", "--kill-child=KILL", *shell, *command]
+            return [
+                _found("unshare") or "unshare",
+                "--user",
+                "--net",
+                "--pid",
+                "--fork",
+                "--kill-child=KILL",
+                *shell,
+                *command,
+            ]
         return list(command)
 
     def user(self) -> int | None:
@@ -85,12 +103,17 @@ def _candidates(python: str | None) -> Iterator[Shield]:
     is_root = os.geteuid() == 0
     pythons = (python,) if python else (sys.executable, *(_SYSTEM_PYTHONS if is_root else ()))
     names: list[ShieldName] = ["bare"]
-    if shutil.which("unshare", path=ENVIRONMENT["PATH"]):
+    if _found("unshare"):
         names.insert(0, "namespaces")
-    if shutil.which("bwrap", path=ENVIRONMENT["PATH"]):
+    if _found("bwrap"):
         names.insert(0, "bubblewrap")
     for name in names:
         yield from (Shield(name, candidate, is_root) for candidate in pythons)
+
+
+def _found(tool: str) -> str | None:
+    """The tool's whole path, so that what the canary proved is what runs, whoever may see which directory."""
+    return shutil.which(tool, path=ENVIRONMENT["PATH"])
 
 
 def _is_proven(shield: Shield) -> bool:

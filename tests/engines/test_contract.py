@@ -163,6 +163,21 @@ def test_an_update_serves_the_other_weights_and_an_update_back_the_old_ones(serv
     assert largest_difference(before, after) <= 1e-6
 
 
+def test_a_released_engine_takes_up_where_it_stopped(served: Any) -> None:
+    before = served.engine.generate(requests(served), SAMPLING)
+    known = scores(served, before)
+    served.engine.release()
+    served.engine.release()
+    assert [c.ids for c in flat(served.engine.generate(requests(served), SAMPLING))] == [c.ids for c in flat(before)]
+    served.engine.release()
+    served.engine.update_weights(served.other_dir)
+    assert largest_difference(known, scores(served, before)) > 0.01
+    served.engine.release()
+    assert largest_difference(known, scores(served, before)) > 0.01
+    served.engine.update_weights(served.model_dir)
+    assert largest_difference(known, scores(served, before)) <= 1e-6
+
+
 def test_broken_weights_are_refused_and_the_old_ones_stay(served: Any, tmp_path: Path) -> None:
     completions = served.engine.generate(requests(served), SAMPLING)
     before = scores(served, completions)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -77,35 +79,65 @@ def test_without_an_interpreter_everything_is_infra() -> None:
     assert "/nowhere/python" in ran.message
 
 
+@pytest.fixture
+def fake_bwrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Puts a script named bwrap first on the sandbox's path, where every user may run it."""
+    from predictor.sandbox import shield as shields
+
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+
+        def write(behaviour: str, run_it: str) -> None:
+            fake = Path(directory) / "bwrap"
+            fake.write_text(FAKE_BWRAP.format(behaviour=behaviour, run=run_it))
+            fake.chmod(0o755)
+
+        monkeypatch.setitem(shields.ENVIRONMENT, "PATH", f"{directory}:{shields.ENVIRONMENT['PATH']}")
+        find_shield.cache_clear()
+        yield write
+        find_shield.cache_clear()
+
+
 @pytest.mark.parametrize(
-    ("behaviour", "run_it", "accepted"),
+    ("behaviour", "run_it"),
     [
-        ("", 'exec unshare --user --net --pid --fork --kill-child=KILL "$@"', False),
-        ("echo cannot create a namespace >&2; exit 1", "", False),
+        ("", 'exec unshare --user --net --pid --fork --kill-child=KILL "$@"'),
+        ("echo cannot create a namespace >&2; exit 1", ""),
     ],
 )
 def test_a_bubblewrap_that_does_not_stop_what_it_should_is_not_used(
-    behaviour: str, run_it: str, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    behaviour: str, run_it: str, fake_bwrap: Callable[[str, str], None]
 ) -> None:
-    from predictor.sandbox import shield as shields
-
-    tmp_path.chmod(0o755)
-    fake = tmp_path / "bwrap"
-    fake.write_text(FAKE_BWRAP.format(behaviour=behaviour, run=run_it))
-    fake.chmod(0o755)
-    monkeypatch.setitem(shields.ENVIRONMENT, "PATH", f"{tmp_path}:{shields.ENVIRONMENT['PATH']}")
-    find_shield.cache_clear()
-    try:
-        found = find_shield(None)
-    finally:
-        find_shield.cache_clear()
+    fake_bwrap(behaviour, run_it)
+    found = find_shield(None)
     assert found is not None
-    assert (found.name == "bubblewrap") is accepted
+    assert found.name != "bubblewrap"
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_behind_bubblewrap_nothing_outside_its_directory_can_be_written() -> None:
+    assert Sandbox().shield is not None
+    if Sandbox().shield.name != "bubblewrap":
+        pytest.skip("bubblewrap does not work here")
+    code = (
+        "import os\n"
+        "for path in ('/etc/x', '/var/tmp/x', '/dev/shm/x', '/root/x'):\n"
+        "    try:\n        open(path, 'w').write('x')\n"
+        "    except OSError as error:\n        print(type(error).__name__)\n"
+        "open('own', 'w').write('x')\n"
+        "print(sorted(os.listdir('.')), len([n for n in os.listdir('/proc') if n.isdigit()]))"
+    )
+    lines = python(code, PATIENT).output.splitlines()
+    assert lines[-1].startswith("['own'] ")
+    assert int(lines[-1].split()[-1]) <= 3, "it sees its own processes only"
+    assert not Path("/dev/shm/x").exists()
+    assert not Path("/var/tmp/x").exists()
 
 
 def test_bubblewrap_is_asked_for_all_that_the_docstring_promises() -> None:
     command = Shield("bubblewrap", "/usr/bin/python3", drops_user=False).wrap(["true"], Path("/tmp/gapcast-x"))
-    assert command[:2] == ["bwrap", "--unshare-all"]
+    assert Path(command[0]).name == "bwrap"
+    assert command[1] == "--unshare-all"
     assert {"--die-with-parent", "--new-session", "--ro-bind"} <= set(command)
     own = command.index("--bind")
     assert command[own : own + 3] == ["--bind", "/tmp/gapcast-x", "/tmp/gapcast-x"]

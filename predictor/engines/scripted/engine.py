@@ -102,6 +102,9 @@ class ScriptedEngine:
                 self.law = before
                 raise EngineError("the engine does not serve the table", where=str(model_dir), found=f"{found:g}")
 
+    def release(self) -> None:
+        """Nothing to give back."""
+
     def close(self) -> None:
         """Nothing to give back."""
 
