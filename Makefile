@@ -111,7 +111,7 @@ probe-coverage: $(STAMPS)/base  ## how often the probe's intervals hold the trut
 	$(BIN)/python -m predictor.stats.coverage
 
 bench: $(STAMPS)/cpu studies/bench/study.yaml studies/bench-smollm/study.yaml  ## the probe's pace against the engine's, seconds of the law
-	$(BIN)/python benchmarks/probe_speed.py studies/bench
+	$(BIN)/python benchmarks/probe_speed.py studies/bench 96 15 8
 	$(BIN)/python -m predictor.engines.smollm2
 	$(BIN)/python benchmarks/probe_speed.py studies/bench-smollm 16 3
 	$(BIN)/python benchmarks/law_speed.py

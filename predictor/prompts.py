@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from jinja2 import TemplateError
@@ -19,14 +20,14 @@ from predictor.records import Example, Message, ThinkingModes
 _TAIL = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RenderedPrompt:
     """Token ids that end with the generation header, and the text they stand for."""
 
     ids: tuple[int, ...]
     text: str
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Short identity of the token ids."""
         return hashlib.blake2b(",".join(map(str, self.ids)).encode(), digest_size=8).hexdigest()
@@ -71,11 +72,18 @@ def render_prompt(conversation: Sequence[Message], tokenizer: Any, *, thinking: 
 def render_pair(example: Example, context: HintContext | None, tokenizer: Any, thinking: ThinkingModes) -> PromptPair:
     """Student and teacher prompt of one example; PromptError when their generation headers differ undeclared."""
     student = render_prompt(example.conversation, tokenizer, thinking=thinking.student)
+    return PromptPair(student, render_teacher(example, context, student, tokenizer, thinking))
+
+
+def render_teacher(
+    example: Example, context: HintContext | None, student: RenderedPrompt, tokenizer: Any, thinking: ThinkingModes
+) -> RenderedPrompt:
+    """The hinted prompt; `student` is the example's own, rendered once for all its hints. Errors as `render_pair`."""
     shown = example.conversation if context is None else hinted_conversation(example, context)
     teacher = render_prompt(shown, tokenizer, thinking=thinking.teacher)
     if not thinking.declares_difference and student.ids[-_TAIL:] != teacher.ids[-_TAIL:]:
         _refuse_tails(example, context, student, teacher)
-    return PromptPair(student, teacher)
+    return teacher
 
 
 def hinted_conversation(example: Example, context: HintContext) -> tuple[Message, ...]:

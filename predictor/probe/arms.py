@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from predictor.config import StudyConfig
 from predictor.contexts import Attempt, ContextBuilder, Groups, HintContext
-from predictor.prompts import RenderedPrompt, render_pair, render_prompt
+from predictor.prompts import RenderedPrompt, render_prompt, render_teacher
 from predictor.records import (
     CONTROLS,
     ControlKind,
@@ -89,6 +89,7 @@ class ArmFactory:
         self._held_out = held_out
         self._tokenizer = tokenizer
         self._sampling: SamplingConfig = config.sampling
+        self._students: dict[str, RenderedPrompt] = {}
 
     def student(self) -> Arm:
         """The hint-free arm; measured once and shared by every hint config."""
@@ -202,8 +203,12 @@ class ArmFactory:
         return Job(arm, example, start, n, (self._render(example, context),), shown)
 
     def _render(self, example: Example, context: HintContext | None) -> RenderedPrompt:
-        pair = render_pair(example, context, self._tokenizer, self._sampling.thinking)
-        return pair.student if context is None else pair.teacher
+        thinking = self._sampling.thinking
+        student = self._students.get(example.example_id)
+        if student is None:
+            student = render_prompt(example.conversation, self._tokenizer, thinking=thinking.student)
+            self._students[example.example_id] = student
+        return student if context is None else render_teacher(example, context, student, self._tokenizer, thinking)
 
     def _key(self, *parts: Any) -> str:
         return content_hash([self._config.measurement_key, *parts])[:20]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -146,9 +146,7 @@ class Instrument:
                 )
 
     def _keep(self, job: Job, completions: Sequence[Completion], engine: Engine | None = None) -> None:
-        self._pending += [
-            self._row(job, job.start + i, completion, engine or self.engine) for i, completion in enumerate(completions)
-        ]
+        self._pending += self._rows(job, completions, engine or self.engine)
         if len(self._pending) >= self._shard_rollouts:
             self._flush()
 
@@ -156,34 +154,38 @@ class Instrument:
         self._store.append(self._pending)
         self._pending = []
 
-    def _row(self, job: Job, index: int, completion: Completion, engine: Engine) -> RolloutRow:
-        text = decode(engine, completion.ids)
-        verdict = _NO_ANSWER if job.arm.role == "extract" else self._checker.check(text, job.example)
-        return RolloutRow(
-            arm_key=job.arm.key,
-            arm=job.arm.name,
-            example_id=job.example.example_id,
-            unit=job.example.unit,
-            split=job.example.split,
-            index=index,
-            has_context=bool(job.shown) or len(job.prompts) > 1,
-            prompt_hash=job.prompts[0].hash,
-            prompt_len=len(job.prompts[0].ids),
-            completion_ids=completion.ids,
-            text=text,
-            finish_reason=completion.finish_reason,
-            logprob_sum=sum(completion.logprobs),
-            correct=verdict.correct,
-            extracted=verdict.extracted,
-            reason=verdict.reason,
-            copied=bool(text.strip()) and text.strip() in job.shown,
-            checker=verdict.checker,
-            checker_version=verdict.checker_version,
-            seed=job.seed,
-            engine=engine.name,
-            engine_version=engine.version,
-            time_utc=utc_now(),
-        )
+    def _rows(self, job: Job, completions: Sequence[Completion], engine: Engine) -> Iterator[RolloutRow]:
+        """The completions of one request, decoded and judged; what they share is worked out once."""
+        prompt, time_utc, seed = job.prompts[0], utc_now(), job.seed
+        for index, completion in enumerate(completions, job.start):
+            text = decode(engine, completion.ids)
+            verdict = _NO_ANSWER if job.arm.role == "extract" else self._checker.check(text, job.example)
+            answer = text.strip()
+            yield RolloutRow(
+                arm_key=job.arm.key,
+                arm=job.arm.name,
+                example_id=job.example.example_id,
+                unit=job.example.unit,
+                split=job.example.split,
+                index=index,
+                has_context=bool(job.shown) or len(job.prompts) > 1,
+                prompt_hash=prompt.hash,
+                prompt_len=len(prompt.ids),
+                completion_ids=completion.ids,
+                text=text,
+                finish_reason=completion.finish_reason,
+                logprob_sum=sum(completion.logprobs),
+                correct=verdict.correct,
+                extracted=verdict.extracted,
+                reason=verdict.reason,
+                copied=bool(answer) and answer in job.shown,
+                checker=verdict.checker,
+                checker_version=verdict.checker_version,
+                seed=seed,
+                engine=engine.name,
+                engine_version=engine.version,
+                time_utc=time_utc,
+            )
 
 
 def decode(engine: Engine, ids: Ids) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,10 @@ class RolloutRow:
     time_utc: str
 
 
+_COLUMNS = [column.name for column in fields(RolloutRow)]
+_COLUMNS_OF = attrgetter(*_COLUMNS)
+
+
 class RolloutStore:
     """Shards of rollouts in one directory."""
 
@@ -83,8 +88,9 @@ class RolloutStore:
     def append(self, rows: Sequence[RolloutRow]) -> None:
         """Write the rows as one new shard; it exists whole or not at all."""
         if rows:
-            columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(RolloutRow)}
-            write_shard(self.directory / f"{self._next_number():06d}.parquet", pa.table(columns, schema=ROLLOUT_SCHEMA))
+            columns = [list(column) for column in zip(*map(_COLUMNS_OF, rows), strict=True)]
+            table = pa.table(dict(zip(_COLUMNS, columns, strict=True)), schema=ROLLOUT_SCHEMA)
+            write_shard(self.directory / f"{self._next_number():06d}.parquet", table)
 
     def replace_all(self, frame: pd.DataFrame) -> None:
         """Write all rollouts anew as the only shard (for regrading); old shards go after the new one is whole."""
