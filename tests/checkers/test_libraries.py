@@ -1,4 +1,4 @@
-"""The libraries that judge for us, themselves and not stand-ins: math-verify, and reasoning-gym where it is installed."""
+"""The libraries that judge for us, themselves and no stand-ins: math-verify, and reasoning-gym where installed."""
 
 from __future__ import annotations
 
