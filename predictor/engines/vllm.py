@@ -67,7 +67,8 @@ class VLLMEngine:
         """n completions for each request, in order; vLLM seeds sample i with request seed + i."""
         check_lengths(requests, sampling, self.max_model_len)
         prompts = [request.prompt_ids for request in requests]
-        params = [_sampling_params(request, sampling, self.stop_ids) for request in requests]
+        with failing("vLLM refuses the decoding", fix="change `sampling`, or set model.engine: transformers"):
+            params = [_sampling_params(request, sampling, self.stop_ids) for request in requests]
         completions: list[list[Completion]] = [[] for _ in requests]
         for index, output in self._finished(prompts, params):
             found = [_completion(sample) for sample in output.outputs]

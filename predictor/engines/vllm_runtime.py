@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import importlib.util
 import logging
 import os
 import warnings
@@ -192,10 +193,20 @@ def failing(what: str, fix: str = "") -> Iterator[None]:
     """Whatever vLLM raises inside becomes an EngineError with its first line; our own errors pass."""
     try:
         yield
-    except (RuntimeError, ValueError, KeyError, IndexError, AssertionError, TypeError, OSError) as error:
+    except _failures() as error:
         if isinstance(error, GapcastError):
             raise
         raise EngineError(what, found=_first_line(error), fix=fix) from error
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What vLLM raises: errors of Python's own kinds and, where it is installed, of its own."""
+    python = (RuntimeError, ValueError, KeyError, IndexError, AssertionError, TypeError, OSError)
+    if importlib.util.find_spec("vllm") is None:
+        return python
+    from vllm.exceptions import VLLMError
+
+    return (*python, VLLMError)
 
 
 def _first_line(error: BaseException) -> str:
