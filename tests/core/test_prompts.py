@@ -27,6 +27,7 @@ def talk(*turns: tuple[str, str]) -> tuple[Message, ...]:
 
 
 def test_ids_are_the_templates_own_with_exactly_one_bos(tokenizer: Any) -> None:
+    """F1 and F4: templated once, for student and teacher alike, and never from decoded text."""
     prompt = render_prompt(ASKED.conversation, tokenizer, thinking=None)
     own = tokenizer.apply_chat_template([*PLAIN], add_generation_prompt=True, tokenize=True, return_dict=False)
     assert prompt.ids == tuple(own)
@@ -127,6 +128,7 @@ SWITCHING = (
 
 @pytest.mark.parametrize("placement", ["system", "before_question", "after_question"])
 def test_a_header_that_differs_undeclared_is_refused(placement: Placement, make_tokenizer: Any) -> None:
+    """F2: one side's generation header holds an empty thought block and the other's does not."""
     switching = make_tokenizer(SWITCHING.replace("SWITCH", "'off' if 'off' in messages[0].content else 'on'"))
     with pytest.raises(PromptError, match="end differently") as caught:
         render_pair(ASKED, HintContext("rule off", placement), switching, DEFAULT)

@@ -135,6 +135,7 @@ def test_no_requests_give_no_completions(served: Any) -> None:
 
 
 def test_a_prompt_without_room_for_its_completion_is_refused_before_any_work(served: Any) -> None:
+    """F6: a prompt that is too long is refused, never cut, so the generation header cannot get lost."""
     done: list[Request] = []
     limit = served.engine.max_model_len
     long = Request("too-long", served.prompts[0][:1] * (limit - SAMPLING.max_tokens + 1), 1, 0)

@@ -180,6 +180,7 @@ def test_a_scripted_directory_is_served_by_the_scripted_engine(tmp_path: Path) -
 
 
 def test_the_canary_refuses_stale_wrong_and_broken_weights() -> None:
+    """F21: weights that were not applied give the old log-probabilities, and that ends the run."""
     old, new = (-1.0, -2.0), (-1.5, -2.5)
     prove_update(old, new, (-1.5001, -2.5), tolerance=1e-3, must_change=True)
     prove_update(old, old, old, tolerance=1e-3, must_change=False)

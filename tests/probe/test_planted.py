@@ -18,9 +18,12 @@ PLANTED_GAP = 0.300
 SEEDS = 200
 
 
-def planted_table(num_examples: int) -> ScriptedTable:
-    """Student accuracies from .1 to .6, different for each question; the hint adds exactly .300 to each."""
-    students = np.linspace(0.1, 0.6, num_examples)
+def planted_table(num_examples: int, drift: float = 0.0) -> ScriptedTable:
+    """Student accuracies from .1 to .6, different for each question; the hint adds exactly .300 to each.
+
+    `drift` is added to every accuracy, as another engine might.
+    """
+    students = np.linspace(0.1, 0.6, num_examples) + drift
     rules = []
     for number, student in enumerate(students):
         hints = {"HINT": student + PLANTED_GAP, "NOISE": student}
@@ -127,6 +130,29 @@ def test_the_consensus_of_hints_that_contradict_each_other_is_their_mean(tmp_pat
     assert gap.consensus_detail.mean == "arithmetic"
     # Half of the other examples' hints add .300 and half add nothing: the forward KL's mean keeps half.
     assert abs(gap.consensus_gap.value - PLANTED_GAP / 2) < 4 * gap.consensus_gap.stderr + 0.03
+
+
+def test_f17_two_engines_are_never_mixed_within_one_contrast(tmp_path: Path) -> None:
+    """F17: the engine that decodes the consensus drifts by .100; its own student is subtracted, not the other's."""
+    hints = [{"name": "mixed", "kind": "messages", "template": "{{ metadata.hint }}", "controls": []}]
+    path = write_study(tmp_path / "study", rollouts=64, hints=hints)
+    study = (path / "study.yaml").read_text()
+    (path / "study.yaml").write_text(
+        study.replace("consensus_hints: 4", "consensus_hints: 2\n  consensus_rollouts: 64")
+    )
+    rows = [json.loads(line) for line in (path / "examples.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["metadata"] = {"hint": "HINT"}
+    (path / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    probing, other = run_probe(path).engine, ScriptedEngine(planted_table(NUM_EXAMPLES, drift=0.1))
+    other.name = "transformers"
+    gap = Probe(Study(path), probing, path / "model", lambda: other).run(quiet).hint("mixed")
+    assert gap.consensus_gap is not None
+    assert gap.consensus_detail is not None
+    assert gap.consensus_detail.student.value - gap.student.value == pytest.approx(0.1, abs=0.04)
+    assert abs(gap.consensus_gap.value - PLANTED_GAP) < 3 * gap.consensus_gap.stderr
+    assert gap.consensus_gap.stderr < 0.02
+    assert abs(gap.gap.value - PLANTED_GAP) < 3 * gap.gap.stderr
 
 
 def test_a_second_probe_generates_nothing_and_concludes_the_same(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_value_and_gradient_equal_a_plain_loop(divergence: Divergence, support: 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 15), st.integers(1, V + 3), st.data())
 def test_chunks_do_not_change_the_loss(seed: int, n: int, chunk: int, k: int, data: st.DataObject) -> None:
+    """F15: the chunked path computes the loss and the gradient of the plain one, at a temperature of its own."""
     divergence = data.draw(st.sampled_from(DIVERGENCES))
     student, teacher = Side(model(0), random_logits(seed, n, H)), Side(model(1), random_logits(seed + 1, n, H))
     whole, _ = distillation_loss(student, teacher, Objective(divergence, StudentTopK(k=k, chunk=100), 1.0), n)
@@ -125,6 +126,7 @@ def test_top_k_of_the_whole_vocabulary_is_the_full_loss(divergence: Divergence) 
 @settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, V - 1), st.floats(0.01, 30.0))
 def test_support_and_tail_sum_to_one(seed: int, k: int, scale: float) -> None:
+    """F13: the support is the student's own top k, so it holds what the student samples; the rest is the tail."""
     logprobs_NV = tempered_logprobs(random_logits(seed, 4, V) * scale, 1.0)
     coarse_NK = coarsen(logprobs_NV, logprobs_NV.topk(k).indices)
     assert coarse_NK.shape == (4, k + 1)
