@@ -10,6 +10,7 @@ from predictor.launch.ledger import Meter, metered, seconds_of
 from predictor.launch.process import read_result, started_at
 from predictor.probe import OnProgress, Probe
 from predictor.probe.estimates import Measured
+from predictor.probe.instrument import refuse_other_engine
 from predictor.records import (
     Cost,
     GapEstimate,
@@ -75,6 +76,7 @@ def gap_of(study: Study, hint: str) -> GapEstimate | None:
 
 
 def _measure(probe: Probe, key: str, checkpoint: Path, on_progress: OnProgress, meter: Meter) -> None:
+    refuse_other_engine(probe.study.rollouts.read([probe.factory.student().key]), probe.engine)
     arm = probe.factory.after(key)
     jobs = probe.factory.jobs(arm, probe.remeasured, probe.config.probe.rollouts, {})
     if not probe.instrument.missing(jobs):
