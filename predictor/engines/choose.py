@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 from predictor.engines.base import ConsensusEngine, Engine
+from predictor.engines.byte_tokenizer import ByteTokenizer
 from predictor.engines.model_files import check_weights
 from predictor.engines.models import resolve_model
 from predictor.engines.scripted import TABLE_FILE, ScriptedEngine, ScriptedTable
@@ -25,6 +27,8 @@ def open_engine(model: ModelConfig, base_dir: Path, *, max_model_len: int | None
     # Read when torch is imported: vLLM's CPU build would announce its memory policy at every start. Errors still show.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     model_dir = resolve_model(model.path, base_dir)
+    if model.replicas > 1:
+        return _replicated(model, base_dir, model_dir, max_model_len)
     if (model_dir / TABLE_FILE).is_file():
         return ScriptedEngine(ScriptedTable.load(model_dir))
     check_weights(model_dir)
@@ -73,6 +77,16 @@ def _vllm(model: ModelConfig, model_dir: Path, max_model_len: int | None, reason
     from predictor.engines.vllm import VLLMEngine
 
     return VLLMEngine(model_dir, model.dtype, max_model_len=max_model_len, reason=reason)
+
+
+def _replicated(model: ModelConfig, base_dir: Path, model_dir: Path, max_model_len: int | None) -> Engine:
+    from predictor.engines.replicas import ReplicatedEngine
+
+    one = model.model_copy(update={"replicas": 1})
+    # Resolved here: an actor may have another working directory.
+    opener = partial(open_engine, one, base_dir.resolve(), max_model_len=max_model_len)
+    scripted = ByteTokenizer() if (model_dir / TABLE_FILE).is_file() else None
+    return ReplicatedEngine(opener, model_dir, model.replicas, tokenizer=scripted)
 
 
 def _require(*packages: str) -> None:

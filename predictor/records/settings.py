@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from predictor.records.base import JsonFields, Record, content_hash
 from predictor.records.checkers import CheckerConfig, ExactChecker
+
+
+class EngineConfig(Record):
+    """An engine with more to say than its name."""
+
+    kind: Literal["auto", "vllm", "transformers"]
+    replicas: int = Field(1, ge=1, le=64)
+    """Engines that share the work, as Ray actors: one on each GPU."""
 
 
 class ModelConfig(Record):
@@ -18,9 +26,21 @@ class ModelConfig(Record):
     family: str = ""
     """Law family; runs of different families are never pooled silently. Empty means the path."""
     engine: Literal["auto", "vllm", "transformers"] = "auto"
-    """`auto` takes vLLM when it can serve the model here, else transformers, and says why."""
+    """`auto` takes vLLM when it can serve the model here, else transformers, and says why. `{kind: vllm, replicas: N}`
+    runs N of them as Ray actors."""
+    replicas: int = Field(default=1, ge=1, exclude=True)
+    """Engines that share the work, one on each GPU (extra `ray`); no part of what is measured, so in no hash."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Weights in memory; `auto` is bfloat16 on a GPU and float32 on a CPU."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _engine_with_replicas(cls, data: Any) -> Any:
+        """`engine: {kind: vllm, replicas: N}` is engine and replicas in one."""
+        if not isinstance(data, dict) or not isinstance(data.get("engine"), dict):
+            return data
+        parts = EngineConfig.model_validate(data["engine"])
+        return data | {"engine": parts.kind, "replicas": parts.replicas}
 
     @property
     def law_family(self) -> str:

@@ -18,7 +18,7 @@ from predictor.engines.scripted import ScriptedEngine, ScriptedTable, plant
 from predictor.prompts import render_prompt
 from predictor.records import Message, ModelConfig
 
-ENGINES = ("scripted", "transformers", "vllm")
+ENGINES = ("scripted", "transformers", "vllm", "replicated")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ def vllm_served(miniature: Path, variants: tuple[Path, tuple[Path, ...]]) -> Ite
     yield from serve_miniature("vllm", miniature, variants)
 
 
+@pytest.fixture(scope="session")
+def replicated_served(miniature: Path, variants: tuple[Path, tuple[Path, ...]]) -> Iterator[Served]:
+    yield from serve_miniature("transformers", miniature, variants, replicas=2)
+
+
 @pytest.fixture(params=ENGINES)
 def served(request: pytest.FixtureRequest) -> Served:
     """Each engine in turn; each is opened once, whatever order the tests run in."""
@@ -105,10 +110,13 @@ def served(request: pytest.FixtureRequest) -> Served:
 
 
 def serve_miniature(
-    name: Literal["transformers", "vllm"], model_dir: Path, variants: tuple[Path, tuple[Path, ...]]
+    name: Literal["transformers", "vllm"],
+    model_dir: Path,
+    variants: tuple[Path, tuple[Path, ...]],
+    replicas: int = 1,
 ) -> Iterator[Served]:
     """An engine of that name on the miniature, closed at the end."""
-    engine = open_engine(ModelConfig(path="miniature/llama-s", engine=name), Path())
+    engine = open_engine(ModelConfig(path="miniature/llama-s", engine=name, replicas=replicas), Path())
     yield Served(
         engine=engine,
         model_dir=model_dir,
