@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,11 @@ class ReplicatedEngine:
 
     def __init__(self, opener: Callable[[], Engine], model_dir: Path, replicas: int, *, tokenizer: Any = None) -> None:
         self.tokenizer = load_tokenizer(model_dir) if tokenizer is None else tokenizer
-        self._fleet = Fleet(opener, model_dir, replicas)
-        try:
+        with ExitStack() as undo:
+            self._fleet = Fleet(opener, model_dir, replicas)
+            undo.callback(self._fleet.close)
             opened: Description = self._fleet.everywhere("describe")[0]
-        except BaseException:
-            self._fleet.close()
-            raise
+            undo.pop_all()
         self.name, self.version, self.max_model_len = opened.name, opened.version, opened.max_model_len
         self.reason = f"{opened.reason}; {replicas} replicas as Ray actors"
 
