@@ -70,6 +70,7 @@ class Probe:
             self.config.sampling,
             study.rollouts,
             shard_rollouts=self.config.probe.shard_rollouts,
+            baseline=self.factory.student().key,
         )
         self.instrument.started_with(model_dir)
         self.material = Material(self.factory, self.instrument, self.config.sampling)

@@ -33,8 +33,11 @@ class Instrument:
         store: RolloutStore,
         *,
         shard_rollouts: int,
+        baseline: str = "",
     ) -> None:
+        """`baseline` is the key of the student arm that everything else is compared with."""
         self.engine = engine
+        self._baseline = baseline
         self._checker = checker
         self._sampling = sampling
         self._store = store
@@ -60,6 +63,8 @@ class Instrument:
         `max_tokens` replaces the decoding's own for texts that are no answers.
         """
         todo = {job.request_id: job for job in self.missing(jobs)}
+        if todo:
+            self._refuse_other_engine()
         total = sum(job.n for job in jobs)
         done = total - sum(job.n for job in todo.values())
         on_progress(stage, done, total)
@@ -128,6 +133,18 @@ class Instrument:
             if count < job.n:
                 missing.append(_tail_of(job, count))
         return missing
+
+    def _refuse_other_engine(self) -> None:
+        """StudyError when the student was sampled by another engine: their difference would pass for a gap."""
+        others = set(self._store.read({self._baseline})["engine"]) - {self.engine.name}
+        if others:
+            raise StudyError(
+                "a study's rollouts come from one engine, and its student was sampled by another one",
+                where="model.engine",
+                found=self.engine.name,
+                expected=", ".join(sorted(others)),
+                fix=f"set model.engine: {min(others)}, or start a new study for {self.engine.name}",
+            )
 
     @staticmethod
     def _refuse_changed(jobs: Sequence[Job], frame: pd.DataFrame) -> None:
