@@ -136,12 +136,12 @@ def launch_run(probe: Probe, config: RunConfig, *, budget_seconds: float, on_pro
                 on_progress(f"train {config.spec.hint} seed {config.spec.seed}", done, total)
 
             train(run_dir, Watch(on_step, budget_seconds))
+        return record_run(probe, config, on_progress)
     except BudgetError as error:
         record_failure(study, config, "cancelled", error.what)
         raise
     except RunError as error:
         return record_failure(study, config, "failed", str(error))
-    return record_run(probe, config, on_progress)
 
 
 def calibrated(study: Study, open_probe: Callable[[], Probe], config: RunConfig) -> Calibration:
