@@ -34,6 +34,7 @@ from trainer.checkpoint import (
 from trainer.config import RunFiles, load_run
 from trainer.files import exclusive, write_atomically
 from trainer.losses import Objective, Side, TokenSums, distillation_loss
+from trainer.memory import check_memory, within_memory
 from trainer.model import LanguageModel, has_bfloat16, load_model
 from trainer.optimizer import Optimizer, learning_rate
 from trainer.rollouts import Sampler, StepRollouts
@@ -71,6 +72,7 @@ def load_learner(config: RunConfig, root: Path) -> Learner:
     model_dir = root / config.model_dir
     train = load_examples(config.task, root / config.task_dir).train
     student = load_model(model_dir)
+    check_memory(config, student)
     # The engine holds the student itself, so every step samples from the weights as they are then.
     engine = TransformersEngine.from_model(student.network, load_tokenizer(model_dir))
     return Learner(
@@ -83,6 +85,7 @@ def load_learner(config: RunConfig, root: Path) -> Learner:
     )
 
 
+@within_memory()
 def take_step(learner: Learner, step: int, earlier: list[StepMetrics]) -> StepMetrics:
     """One update of the student; RunError, with nothing updated, when the loss or its gradient is not finite."""
     started = time.monotonic()

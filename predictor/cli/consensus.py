@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from predictor.cli.show import print_table, say, signed
 from predictor.records import GapEstimate
 
-CONSENSUS_COLUMNS = ("hint config", "decoded", "reweighted", "difference", "effective", "covered", "se hints")
+_CONTENT = ("decoded", "reweighted", "difference", "effective", "covered", "se hints", "engines apart, p99")
+CONSENSUS_COLUMNS = ("hint config", *_CONTENT)
 
 
 def print_consensus(gaps: Sequence[GapEstimate], level: float) -> None:
@@ -31,7 +32,8 @@ def consensus_rows(gaps: Sequence[GapEstimate], level: float) -> tuple[list[list
         apart = "–" if decoded is None or found.gap is None else f"{found.gap.value - decoded.value:+.3f}"
         effective = f"{found.effective_rollouts:.0f} of {found.num_rollouts}"
         row = [gap.hint, signed(decoded, level), signed(found.gap, level), apart, effective]
-        rows.append([*row, f"{found.covered.value:.2f}", f"{found.stderr_hints:.3f}"])
+        engines = f"{found.engine_difference:.4f}, {found.engine_difference_p99:.4f}"
+        rows.append([*row, f"{found.covered.value:.2f}", f"{found.stderr_hints:.3f}", engines])
         if found.refused:
             refused.append(f"{gap.hint}: not reweighted, {found.refused}")
     return rows, refused

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from predictor.errors import PromptError
+from predictor.errors import EngineError, PromptError
 from predictor.records import FinishReason, Mean, SamplingConfig
 
 Ids = tuple[int, ...]
@@ -29,11 +29,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One sample: its ids (with the stop token, when one was sampled) and their raw log-probabilities."""
+    """One sample: its ids (with the stop token, when one was sampled) and their raw log-probabilities.
+
+    EngineError when there is not one log-probability for each id: cutting the longer one would shift every token.
+    """
 
     ids: Ids
     logprobs: tuple[float, ...]
     finish_reason: FinishReason
+
+    def __post_init__(self) -> None:
+        check_aligned(self.ids, self.logprobs, where="a sampled completion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +190,18 @@ def check_lengths(requests: Sequence[Request | ConsensusRequest], sampling: Samp
                 expected=f"at most {max_model_len} tokens",
                 fix="lower sampling.max_tokens, shorten the hint, or drop the example; nothing is cut silently",
             )
+
+
+def check_aligned(ids: Ids, values: Sequence[float], *, where: str) -> None:
+    """EngineError unless there is one value for each token id."""
+    if len(ids) != len(values):
+        raise EngineError(
+            "an engine's numbers do not belong to its tokens",
+            where=where,
+            found=f"{len(values)} numbers for {len(ids)} token ids",
+            expected="one for each id, in order",
+            fix="use another engine (model.engine) or another version of it",
+        )
 
 
 def check_panels(panels: Sequence[Panel], max_model_len: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from predictor.engines.model_files import check_weights
-from predictor.errors import EngineError, ModelError
+from predictor.errors import EngineError, GapcastError, ModelError
 
 DtypeName = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -70,16 +70,25 @@ def evaluating(model: Any) -> Iterator[None]:
 
 @contextmanager
 def within_memory() -> Iterator[None]:
-    """A GPU that runs out of memory inside becomes an EngineError that says what to lower."""
+    """Running out of the device's memory inside becomes an EngineError that says what to lower."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         raise EngineError(
-            "the GPU ran out of memory",
+            "the device ran out of memory",
             where="transformers engine",
             found=str(error).strip().splitlines()[0],
-            fix="free the card of other programs, lower sampling.max_tokens, or use a smaller model.dtype",
+            fix="free it of other programs, lower sampling.max_tokens, or use a smaller model.dtype",
         ) from error
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch could not allocate a tensor; on a CPU it has no error of its own for that."""
+    if isinstance(error, GapcastError):
+        return False
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _refused(model_dir: Path, found: str) -> ModelError:

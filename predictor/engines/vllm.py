@@ -83,7 +83,7 @@ class VLLMEngine:
         import vllm
 
         check_scores(requests, self.max_model_len)
-        self._check_score_memory(requests)
+        check_score_memory(requests, self._config.vocab_size)
         scores: list[tuple[float, ...]] = [()] * len(requests)
         scored = [index for index, request in enumerate(requests) if request.completion_ids]
         prompts = [requests[index].prompt_ids + requests[index].completion_ids for index in scored]
@@ -95,19 +95,6 @@ class VLLMEngine:
                 float(row[token].logprob) for token, row in zip(request.completion_ids, rows, strict=True)
             )
         return scores
-
-    def _check_score_memory(self, requests: Sequence[ScoreRequest]) -> None:
-        """PromptError before any work when one sequence's logits would not fit (vLLM does not chunk them)."""
-        for index, request in enumerate(requests):
-            length = len(request.prompt_ids) + len(request.completion_ids)
-            if length * self._config.vocab_size * _SCORE_BYTES_PER_LOGIT > _MOST_SCORE_BYTES:
-                raise PromptError(
-                    "a sequence is too long to be scored by vLLM",
-                    where=f"score request {index}",
-                    found=f"{length} tokens times a vocabulary of {self._config.vocab_size}",
-                    expected=f"at most {_MOST_SCORE_BYTES // 2**30} GiB of logits for one sequence",
-                    fix="set model.engine: transformers, which scores in chunks",
-                )
 
     def _finished(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Each request's index and vLLM output as it finishes; what is left is aborted when the caller stops."""
@@ -188,6 +175,20 @@ class VLLMEngine:
         self._llm.llm_engine.engine_core.shutdown()
         self._llm = None
         shut_down()
+
+
+def check_score_memory(requests: Sequence[ScoreRequest], vocab_size: int) -> None:
+    """PromptError before any work when one sequence's logits would not fit (vLLM does not chunk them)."""
+    for index, request in enumerate(requests):
+        length = len(request.prompt_ids) + len(request.completion_ids)
+        if length * vocab_size * _SCORE_BYTES_PER_LOGIT > _MOST_SCORE_BYTES:
+            raise PromptError(
+                "a sequence is too long to be scored by vLLM",
+                where=f"score request {index}",
+                found=f"{length} tokens times a vocabulary of {vocab_size}",
+                expected=f"at most {_MOST_SCORE_BYTES // 2**30} GiB of logits for one sequence",
+                fix="set model.engine: transformers, which scores in chunks",
+            )
 
 
 def _sampling_params(request: Request, sampling: SamplingConfig, stop_ids: frozenset[int]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from predictor.law import measured_gap
 from predictor.law.guards import SATURATED
-from predictor.law.points import extra_values
+from predictor.law.points import extra_values, is_stand_in, refusal
 from predictor.records import (
     Estimate,
     FamilyLaw,
@@ -84,8 +84,9 @@ def _guards(fit: LawFit, law: FamilyLaw, gap: GapEstimate, prediction: Predictio
     found: list[tuple[GuardName, Severity, str]] = []
     if law.num_runs == 0:
         found.append(("prior_only", "note", f"no own run of family {gap.family}: the prior speaks alone"))
-    if predictor != fit.spec.predictor:
-        text = f"{fit.spec.predictor} was not measured; {predictor} stands in, a guess"
+    if is_stand_in(gap, predictor, fit.spec):
+        why = refusal(gap) if fit.spec.predictor == "consensus_gap" else ""
+        text = f"{fit.spec.predictor} was not measured{why and f' ({why})'}; {predictor} stands in, a guess"
         found.append(("fallback_predictor", "doubt", text))
     if prediction.extrapolation > _OUTSIDE:
         low, high = law.gap_range

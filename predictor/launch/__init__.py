@@ -144,12 +144,12 @@ def launch_run(
                 on_progress(f"train {config.spec.hint} seed {config.spec.seed}", done, total)
 
             train(run_dir, Watch(on_step, budget_seconds))
+        return record_run(open_probe(), config, on_progress)
     except BudgetError as error:
         record_failure(study, config, "cancelled", error.what)
         raise
     except RunError as error:
         return record_failure(study, config, "failed", str(error))
-    return record_run(open_probe(), config, on_progress)
 
 
 def calibrated(

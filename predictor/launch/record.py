@@ -10,7 +10,6 @@ from predictor.launch.ledger import Meter, metered, seconds_of
 from predictor.launch.process import read_result, started_at
 from predictor.probe import OnProgress, Probe
 from predictor.probe.estimates import Measured
-from predictor.probe.instrument import refuse_other_engine
 from predictor.records import (
     Cost,
     GapEstimate,
@@ -48,7 +47,7 @@ def record_run(probe: Probe, config: RunConfig, on_progress: OnProgress) -> RunR
             fix="train it first: `gapcast launch`",
         )
     with metered(study, "record", key) as meter:
-        _measure(probe, key, run_dir / result.checkpoint, on_progress, meter)
+        _measure(probe, config, result, on_progress, meter)
     record = _finished(probe, config, result)
     study.append("runs", record)
     return record
@@ -75,8 +74,9 @@ def gap_of(study: Study, hint: str) -> GapEstimate | None:
     return gaps[-1] if gaps else None
 
 
-def _measure(probe: Probe, key: str, checkpoint: Path, on_progress: OnProgress, meter: Meter) -> None:
-    refuse_other_engine(probe.study.rollouts.read([probe.factory.student().key]), probe.engine)
+def _measure(probe: Probe, config: RunConfig, result: TrainResult, on_progress: OnProgress, meter: Meter) -> None:
+    key = config.spec.key
+    checkpoint = probe.study.runs_dir / key / result.checkpoint
     arm = probe.factory.after(key)
     jobs = probe.factory.jobs(arm, probe.remeasured, probe.config.probe.rollouts, {})
     if not probe.instrument.missing(jobs):
@@ -86,8 +86,26 @@ def _measure(probe: Probe, key: str, checkpoint: Path, on_progress: OnProgress, 
         meter.tick()
         on_progress(stage, done, total)
 
-    probe.instrument.serve(checkpoint)
+    _serve_trained(probe, checkpoint, result)
     probe.instrument.collect(jobs, stage=f"record {key}", on_progress=progress)
+
+
+def _serve_trained(probe: Probe, checkpoint: Path, result: TrainResult) -> None:
+    """Serve the checkpoint; RunError when the student's rollouts keep the very log-probabilities they had before.
+
+    A run that never met a hint learned nothing, and may be the initial model.
+    """
+    before = probe.initial_scores
+    probe.instrument.serve(checkpoint)
+    if result.coverage > 0.0 and probe.canary and probe.engine.score(probe.canary) == before:
+        raise RunError(
+            "the trained weights cannot be told from the initial ones, and an improvement would be noise",
+            where=str(checkpoint),
+            found=f"the same log-probabilities to the last bit on {len(probe.canary)} rollouts",
+            expected="other ones, because the run was trained",
+            fix="check that the checkpoint holds what was trained (adapters merged), train longer or with a larger "
+            "learning rate, or probe with model.dtype: float32",
+        )
 
 
 def _finished(probe: Probe, config: RunConfig, result: TrainResult) -> RunRecord:

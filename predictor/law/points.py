@@ -57,21 +57,45 @@ def collect_points(records: Sequence[RunRecord], spec: LawSpec) -> Collected:
 
 def measured_gap(gap: GapEstimate, spec: LawSpec) -> tuple[Estimate, GapName]:
     """The predictor's value and the name of the gap it came from: the specification's, or its fallback's."""
-    if spec.predictor == "gap" and gap.gating == "failed" and gap.net_gap is not None:
-        # Behind a gate the bare resample, too, answers the failed rollouts anew: only the net gap is the hint's.
-        return gap.net_gap, "net_gap"
-    wanted: Estimate | None = getattr(gap, spec.predictor)
-    if wanted is not None:
-        return wanted, spec.predictor
-    instead: Estimate | None = getattr(gap, spec.fallback) if spec.fallback else None
-    if instead is not None and spec.fallback is not None:
-        return instead, spec.fallback
+    for name in (spec.predictor, spec.fallback):
+        found = None if name is None else _gap_named(gap, name)
+        if found is not None:
+            return found
+    refused = refusal(gap) if spec.predictor == "consensus_gap" else ""
     raise LawError(
         f"`{spec.predictor}` was not measured for hint config `{gap.hint}`",
         where=f"gap of {gap.hint} on {gap.model}",
+        found=refused,
         expected=f"a gap with `{spec.predictor}`",
-        fix="measure it with `gapcast probe`, or name a fallback (law.fallback: gap), which is flagged",
+        fix=(
+            "decode it (probe.consensus_estimator: ensemble) and run `gapcast probe`"
+            if refused
+            else "measure it with `gapcast probe`"
+        )
+        + ", or name a fallback (law.fallback: gap), which is flagged",
     )
+
+
+def is_stand_in(gap: GapEstimate, predictor: GapName, spec: LawSpec) -> bool:
+    """Whether the fallback gave the predictor; behind a gate the net gap is what `gap` means, and no stand-in."""
+    wanted = _gap_named(gap, spec.predictor)
+    return wanted is None or wanted[1] != predictor
+
+
+def refusal(gap: GapEstimate) -> str:
+    """Why the stored rollouts gave no consensus gap; empty where there is one, or where they were not asked."""
+    found = None if gap.consensus_detail is None else gap.consensus_detail.reweighted
+    if gap.consensus_gap is not None or found is None or not found.refused:
+        return ""
+    return f"reweighting was refused: {found.refused}"
+
+
+def _gap_named(gap: GapEstimate, name: GapName) -> tuple[Estimate, GapName] | None:
+    if name == "gap" and gap.gating == "failed" and gap.net_gap is not None:
+        # Behind a gate the bare resample, too, answers the failed rollouts anew: only the net gap is the hint's.
+        return gap.net_gap, "net_gap"
+    found: Estimate | None = getattr(gap, name)
+    return None if found is None else (found, name)
 
 
 def extra_values(spec: LawSpec, gap: GapEstimate, num_steps: int) -> tuple[float, ...]:
@@ -159,8 +183,7 @@ def _rows(records: Sequence[RunRecord], spec: LawSpec) -> tuple[list[_Row], list
                 fix="complete them, or leave them out with drop_missing",
             )
         guards.append(LawGuard(name="missing_values", message=f"records were dropped: {names}"))
-    stand_ins = [row for row in rows if row.predictor != spec.predictor and row.gap.gating != "failed"]
-    replaced = sorted({row.record.spec.hint for row in stand_ins})
+    replaced = sorted({row.record.spec.hint for row in rows if is_stand_in(row.gap, row.predictor, spec)})
     if replaced:
         guards.append(_fallback_guard(spec, replaced))
     return rows, missing, guards

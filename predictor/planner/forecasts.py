@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from predictor.law.points import refusal
 from predictor.records.forecast import Forecast
 from predictor.records.law import FamilyLaw
 from predictor.records.measure import GapEstimate
@@ -34,6 +35,7 @@ def candidate_from_forecast(
         spec=spec,
         gap=forecast.gap,
         consensus_gap=gap.consensus_gap,
+        consensus_refused=refusal(gap),
         student=min(1.0, max(0.0, -predictive.low)),
         mean=predictive.location,
         stderr=math.sqrt(variance),

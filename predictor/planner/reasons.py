@@ -157,9 +157,10 @@ def _consensus_forbids(now: Situation, candidate: Candidate) -> tuple[RejectionC
     if consensus is None or math.isnan(consensus.value):
         if now.asked.allow_unmeasured:
             return None
+        refused = candidate.consensus_refused and f" ({candidate.consensus_refused})"
         return "consensus_unmeasured", (
-            f"the consensus gap was not measured, so nobody knows what a hint-free student could keep of the raw gap "
-            f"{with_interval(candidate.gap)}; probe it, or allow unmeasured consensus gaps"
+            f"the consensus gap was not measured{refused}, so nobody knows what a hint-free student could keep of the "
+            f"raw gap {with_interval(candidate.gap)}; probe it, or allow unmeasured consensus gaps"
         )
     if consensus.value > threshold:
         return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from predictor.checkers import build_checker
-from predictor.engines.base import ConsensusEngine, Engine
+from predictor.engines.base import ConsensusEngine, Engine, ScoreRequest
 from predictor.probe.adaptive import Stages, still_open
 from predictor.probe.arms import Arm, ArmFactory, Job
 from predictor.probe.diagnostics import Diagnoser
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+_CANARY_EXAMPLES = 8
 _ENOUGH_ROLLOUTS = 64
 """Fewer say more about start-up than about pace."""
 
@@ -70,9 +72,27 @@ class Probe:
             self.config.sampling,
             study.rollouts,
             shard_rollouts=self.config.probe.shard_rollouts,
+            baseline=self.factory.student().key,
         )
         self.instrument.started_with(model_dir)
         self.material = Material(self.factory, self.instrument, self.config.sampling)
+
+    @cached_property
+    def canary(self) -> tuple[ScoreRequest, ...]:
+        """The student's first stored rollout of a few examples; trained weights must give it other scores."""
+        student = self.factory.student()
+        frame = self.study.rollouts.read({student.key})
+        first = frame[frame["index"] == 0]
+        stored = dict(zip(first["example_id"], first["completion_ids"], strict=True))
+        jobs = self.factory.jobs(student, self.remeasured[:_CANARY_EXAMPLES], 1, {})
+        known = ((job.prompts[0].ids, stored.get(job.example.example_id)) for job in jobs)
+        return tuple(ScoreRequest(prompt, tuple(map(int, ids))) for prompt, ids in known if ids is not None)
+
+    @cached_property
+    def initial_scores(self) -> list[tuple[float, ...]]:
+        """The canary under the study's own weights, which the engine then serves."""
+        self.instrument.serve(self.model_dir)
+        return self.engine.score(self.canary)
 
     @property
     def remeasured(self) -> tuple[Example, ...]:

@@ -33,8 +33,11 @@ class Instrument:
         store: RolloutStore,
         *,
         shard_rollouts: int,
+        baseline: str = "",
     ) -> None:
+        """`baseline` is the key of the student arm that everything else is compared with."""
         self.engine = engine
+        self._baseline = baseline
         self._checker = checker
         self._sampling = sampling
         self._store = store
@@ -60,6 +63,8 @@ class Instrument:
         `max_tokens` replaces the decoding's own for texts that are no answers.
         """
         todo = {job.request_id: job for job in self.missing(jobs)}
+        if todo:
+            self._refuse_other_engine()
         total = sum(job.n for job in jobs)
         done = total - sum(job.n for job in todo.values())
         on_progress(stage, done, total)
@@ -82,7 +87,7 @@ class Instrument:
         self, jobs: Sequence[Job], engine: ConsensusEngine, *, stage: str, on_progress: OnProgress
     ) -> int:
         """Fill consensus arms by ensemble decoding, in slices that a kill loses at most one of."""
-        todo = self.missing(jobs, engine)
+        todo = self.missing(jobs)
         total = sum(job.n for job in jobs)
         done = total - sum(job.n for job in todo)
         on_progress(stage, done, total)
@@ -116,13 +121,9 @@ class Instrument:
         """The same instrument on another engine: same checker, decoding and store."""
         return Instrument(engine, self._checker, self._sampling, self._store, shard_rollouts=self._shard_rollouts)
 
-    def missing(self, jobs: Sequence[Job], engine: Engine | None = None) -> list[Job]:
-        """The jobs, or what is left of them, whose rollouts are not stored yet.
-
-        StudyError when stored ones come from another engine than `engine` (the instrument's own, if not given).
-        """
+    def missing(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs, or what is left of them, whose rollouts are not stored yet."""
         frame = self._store.read({job.arm.key for job in jobs})
-        refuse_other_engine(frame, engine or self.engine)
         have = set(zip(frame["arm_key"], frame["example_id"], frame["index"].astype(int), strict=True))
         self._refuse_changed(jobs, frame)
         missing: list[Job] = []
@@ -132,6 +133,18 @@ class Instrument:
             if count < job.n:
                 missing.append(_tail_of(job, count))
         return missing
+
+    def _refuse_other_engine(self) -> None:
+        """StudyError when the student was sampled by another engine: their difference would pass for a gap."""
+        others = set(self._store.read({self._baseline})["engine"]) - {self.engine.name}
+        if others:
+            raise StudyError(
+                "a study's rollouts come from one engine, and its student was sampled by another one",
+                where="model.engine",
+                found=self.engine.name,
+                expected=", ".join(sorted(others)),
+                fix=f"set model.engine: {min(others)}, or start a new study for {self.engine.name}",
+            )
 
     @staticmethod
     def _refuse_changed(jobs: Sequence[Job], frame: pd.DataFrame) -> None:
@@ -195,19 +208,6 @@ class Instrument:
 def decode(engine: Engine, ids: Ids) -> str:
     """The completion's text without special tokens; the ids stay the truth."""
     return str(engine.tokenizer.decode(list(ids), skip_special_tokens=True))
-
-
-def refuse_other_engine(frame: pd.DataFrame, engine: Engine) -> None:
-    """StudyError when stored rollouts come from another engine: one contrast never mixes two."""
-    others = sorted(set(frame["engine"]) - {engine.name})
-    if others:
-        raise StudyError(
-            "stored rollouts come from another engine, and one contrast never mixes two",
-            where=f"arm `{frame.loc[frame['engine'] == others[0], 'arm'].iloc[0]}`",
-            found=f"{others[0]} in the store, {engine.name} now",
-            expected="one engine for all arms of a study",
-            fix=f"set model.engine: {others[0]} (and install it here), or start a new study",
-        )
 
 
 def _tail_of(job: Job, count: int) -> Job:

@@ -105,6 +105,8 @@ def _reweighted(gap: GapEstimate, level: float) -> dict[str, Any] | None:
         "effective_rollouts": found.effective_rollouts,
         "covered": found.covered.as_json(level),
         "stderr_hints": finite_or_none(found.stderr_hints),
+        "engine_difference": finite_or_none(found.engine_difference),
+        "engine_difference_p99": finite_or_none(found.engine_difference_p99),
         "refused": found.refused or None,
     }
 

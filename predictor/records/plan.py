@@ -38,6 +38,8 @@ class Candidate(Record):
     gap: Estimate
     consensus_gap: Estimate | None = None
     """None when it was not measured."""
+    consensus_refused: str = ""
+    """Why the stored rollouts gave no consensus gap; empty where there is one or they were not asked."""
     student: float = Field(ge=0.0, le=1.0)
     """Accuracy before training: an improvement lies between -student and 1 - student."""
     mean: float

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 from predictor.config import BudgetConfig, PlanConfig
+from predictor.errors import LawError
 from predictor.forecast import forecast
 from predictor.law import LinearLaw
 from predictor.law.simulate import PlantedLaw
 from predictor.planner import PlanRequest, candidate_from_forecast, make_plan
-from predictor.records import Budget, Candidate, CostModel, GapEstimate, LawFit, RunSpec
+from predictor.records import (
+    Budget,
+    Candidate,
+    ConsensusDetail,
+    CostModel,
+    GapEstimate,
+    LawFit,
+    ReweightedConsensus,
+    RunSpec,
+)
 
 PLANTED = PlantedLaw(slope=1.0, student=0.15, config_sd=0.03, seed_sd=0.02, probe_stderr=0.02, eval_stderr=0.03)
 
@@ -29,6 +39,20 @@ def candidates(fit: LawFit, gaps: list[GapEstimate], *, shared: bool = True) -> 
     line = fit.line("planted") if shared else None
     told = forecast(fit, gaps, threshold=0.05)
     return [candidate_from_forecast(f, gap, spec(gap.hint), line) for f, gap in zip(told, gaps, strict=True)]
+
+
+def asked(candidate: Candidate, *, allow_unmeasured: bool = False) -> PlanRequest:
+    """A request for one candidate, with money for many runs."""
+    return PlanRequest(
+        candidates=(candidate,),
+        config=PlanConfig(budget=BudgetConfig(seconds=60.0)),
+        budget=Budget(device_seconds=60.0),
+        costs=CostModel(
+            startup_seconds=0.0, seconds_per_step=0.1, eval_startup_seconds=0.0, seconds_per_eval_rollout=0.001
+        ),
+        num_eval_rollouts=1024,
+        allow_unmeasured=allow_unmeasured,
+    )
 
 
 def test_a_candidate_is_its_forecast_without_the_final_evaluations_noise() -> None:
@@ -80,17 +104,42 @@ def test_doubts_about_a_forecast_follow_it_into_the_reason() -> None:
     gap = PLANTED.gap("new", 0.4)
     candidate = candidates(fit, [gap])[0]
     assert candidate.notes
-    request = PlanRequest(
-        candidates=(candidate,),
-        config=PlanConfig(budget=BudgetConfig(seconds=60.0)),
-        budget=Budget(device_seconds=60.0),
-        costs=CostModel(
-            startup_seconds=0.0, seconds_per_step=0.1, eval_startup_seconds=0.0, seconds_per_eval_rollout=0.001
-        ),
-        num_eval_rollouts=1024,
-        allow_unmeasured=True,
+    assert candidate.notes[0] in make_plan(asked(candidate, allow_unmeasured=True)).chosen[0].reason
+
+
+def test_a_refused_consensus_gap_is_never_replaced_by_the_raw_gap_in_silence() -> None:
+    gap = PLANTED.gap("new", 0.4)
+    refused = ReweightedConsensus(
+        consensus=None,
+        gap=None,
+        refused="effective sample size 3 of 96 rollouts is below 24",
+        effective_rollouts=3.0,
+        covered=gap.gap,
+        stderr_hints=math.nan,
+        num_rollouts=96,
+        engine_difference=0.0,
+        engine_difference_p99=0.0,
     )
-    assert candidate.notes[0] in make_plan(request).chosen[0].reason
+    detail = ConsensusDetail(
+        mean="geometric",
+        num_hints=8,
+        estimator="reweight",
+        student=gap.student,
+        consensus=gap.teacher,
+        reweighted=refused,
+    )
+    gap = gap.model_copy(update={"consensus_detail": detail})
+    with pytest.raises(LawError, match="`consensus_gap` was not measured") as caught:
+        forecast(LinearLaw(predictor="consensus_gap").fit([]), [gap], threshold=0.05)
+    assert refused.refused in caught.value.found
+    assert "ensemble" in caught.value.fix
+    # Neither a named fallback nor the published law, which predicts from the raw gap, gets it launched.
+    for law, doubts in ((LinearLaw(predictor="consensus_gap", fallback="gap"), 1), (LinearLaw(predictor="gap"), 0)):
+        candidate = candidates(law.fit([]), [gap])[0]
+        assert sum(refused.refused in note for note in candidate.notes) == doubts
+        plan = make_plan(asked(candidate))
+        assert [item.code for item in plan.rejected] == ["consensus_unmeasured"]
+        assert refused.refused in plan.rejected[0].reason
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from predictor.engines.scripted import ScriptedEngine, ScriptedTable, plant
-from predictor.errors import StudyError
 from predictor.probe import Probe
 from predictor.store import Study
 
@@ -154,18 +153,6 @@ def test_f17_two_engines_are_never_mixed_within_one_contrast(tmp_path: Path) -> 
     assert abs(gap.consensus_gap.value - PLANTED_GAP) < 3 * gap.consensus_gap.stderr
     assert gap.consensus_gap.stderr < 0.02
     assert abs(gap.gap.value - PLANTED_GAP) < 3 * gap.gap.stderr
-
-
-def test_f17_a_study_goes_on_with_the_engine_it_began_with(tmp_path: Path) -> None:
-    """F17: another engine's rollouts beside the stored ones would be a contrast of engines."""
-    path = write_study(tmp_path / "study")
-    run_probe(path).run(quiet)
-    other = ScriptedEngine(planted_table(NUM_EXAMPLES))
-    other.name = "vllm"
-    with pytest.raises(StudyError, match="never mixes two") as caught:
-        Probe(Study(path), other, path / "model", lambda: other).run(quiet)
-    assert caught.value.found == "scripted in the store, vllm now"
-    assert "model.engine: scripted" in caught.value.fix
 
 
 def test_a_second_probe_generates_nothing_and_concludes_the_same(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_both_estimators_stand_side_by_side_and_a_refusal_says_why(
         assert isinstance(detail, ConsensusDetail)
         changed.append(gap.model_copy(update={"consensus_detail": detail.model_copy(update={"reweighted": found})}))
     rows, lines = consensus_rows(changed, 0.95)
-    assert rows[0][3:] == ["+0.011", "212 of 512", "0.97", "0.011"]
+    assert rows[0][3:] == ["+0.011", "212 of 512", "0.97", "0.011", "0.0010, 0.0100"]
     assert rows[1][2:4] == ["–", "–"]
     assert lines == ["demo-1: not reweighted, too few"]
     print_consensus(changed, 0.95)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from predictor.engines.base import ConsensusEngine, Ids, Panel, TokenContrast
+from predictor.engines.base import ConsensusEngine, Ids, Panel, TokenContrast, check_aligned
 from predictor.probe.arms import Job
 from predictor.probe.diagnostics.tokens import TokenKinds
 from predictor.store import ContrastRow, ContrastStore
@@ -69,6 +69,7 @@ def collect_contrasts(
 
 
 def _row(task: ContrastTask, found: TokenContrast, kinds: Ids) -> ContrastRow:
+    check_aligned(kinds, found.forward_kl, where=f"contrast of example `{task.example_id}`, rollout {task.index}")
     return ContrastRow(
         arm_key=task.arm_key,
         example_id=task.example_id,
