@@ -27,6 +27,7 @@ def talk(*turns: tuple[str, str]) -> tuple[Message, ...]:
 
 
 def test_ids_are_the_templates_own_with_exactly_one_bos(tokenizer: Any) -> None:
+    """F1, F4: the template's ids, never ids made from text again, and no BOS beside its own."""
     prompt = render_prompt(ASKED.conversation, tokenizer, thinking=None)
     own = tokenizer.apply_chat_template([*PLAIN], add_generation_prompt=True, tokenize=True, return_dict=False)
     assert prompt.ids == tuple(own)
@@ -43,6 +44,7 @@ def test_the_text_stands_for_the_ids_and_ends_with_the_generation_header(tokeniz
 
 
 def test_a_template_that_writes_two_bos_is_refused(make_tokenizer: Any) -> None:
+    """F4: a leading duplicate is an error, whoever wrote it."""
     doubled = make_tokenizer("{{ bos_token }}{{ bos_token }}{{ messages[-1].content }}")
     with pytest.raises(PromptError, match="two BOS") as caught:
         render_prompt(ASKED.conversation, doubled, thinking=None)
@@ -103,6 +105,7 @@ def test_without_a_hint_both_prompts_are_the_same(tokenizer: Any) -> None:
 def test_a_mode_set_for_one_side_only_declares_no_difference(
     student: bool | None, teacher: bool | None, tokenizer: Any
 ) -> None:
+    """F2: one side alone with an empty thought block is the fault itself."""
     modes = ThinkingModes(student=student, teacher=teacher)
     for context in (HintContext("rule reverse"), None):
         with pytest.raises(PromptError, match="end differently") as caught:
@@ -114,6 +117,7 @@ def test_a_mode_set_for_one_side_only_declares_no_difference(
 
 @pytest.mark.parametrize(("student", "teacher"), [(True, False), (False, True)])
 def test_each_side_has_its_own_declared_thinking_mode(student: bool, teacher: bool, tokenizer: Any) -> None:
+    """F2: a mode for each side; a difference is declared by setting both."""
     modes = ThinkingModes(student=student, teacher=teacher)
     pair = render_pair(ASKED, HintContext("rule reverse"), tokenizer, modes)
     assert pair.student.text.endswith("<think> ") is bool(student)
@@ -127,6 +131,7 @@ SWITCHING = (
 
 @pytest.mark.parametrize("placement", ["system", "before_question", "after_question"])
 def test_a_header_that_differs_undeclared_is_refused(placement: Placement, make_tokenizer: Any) -> None:
+    """F2: the tails of both prompts are compared before anything is sampled."""
     switching = make_tokenizer(SWITCHING.replace("SWITCH", "'off' if 'off' in messages[0].content else 'on'"))
     with pytest.raises(PromptError, match="end differently") as caught:
         render_pair(ASKED, HintContext("rule off", placement), switching, DEFAULT)

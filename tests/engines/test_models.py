@@ -120,6 +120,7 @@ def test_an_unknown_architecture_is_refused_without_asking_to_run_its_code(copy:
 
 
 def test_every_end_token_of_every_source_is_a_stop() -> None:
+    """F5: several stop ids, and each of them stops."""
     sources = (SimpleNamespace(eos_token_id=[5, 6]), SimpleNamespace(eos_token_id=7), SimpleNamespace(), None)
     assert eos_ids(*sources) == {5, 6, 7}
     assert eos_ids(SimpleNamespace(eos_token_id=None)) == frozenset()
@@ -180,6 +181,7 @@ def test_a_scripted_directory_is_served_by_the_scripted_engine(tmp_path: Path) -
 
 
 def test_the_canary_refuses_stale_wrong_and_broken_weights() -> None:
+    """F21: log-probabilities that stay when the weights changed are an error."""
     old, new = (-1.0, -2.0), (-1.5, -2.5)
     prove_update(old, new, (-1.5001, -2.5), tolerance=1e-3, must_change=True)
     prove_update(old, old, old, tolerance=1e-3, must_change=False)
