@@ -164,6 +164,17 @@ def test_a_directory_that_is_no_study_and_a_wrong_command_exit_with_2(
     assert "hidden-rules" in capsys.readouterr().err
 
 
+def test_rollouts_that_are_all_the_same_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """F20: K identical samples at a temperature above 0 may come from one seed, and then say no more than one."""
+    study = scripted_study(tmp_path / "study")
+    rules = [rule for n in range(NUM) for rule in plant(f"question {n}?", ("right", "wrong"), 0.4, {"HINT": 1.0})]
+    ScriptedTable(rules=tuple(rules)).save(study / "model")
+    assert run(["probe", str(study)]) == 0
+    errors = capsys.readouterr().err
+    assert "told: all rollouts of every example are the same" in errors
+    assert "none: all rollouts" not in errors
+
+
 def test_too_much_undecided_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = scripted_study(tmp_path / "study")
     rows = [json.loads(line) for line in (study / "examples.jsonl").read_text().splitlines()]

@@ -169,6 +169,7 @@ def test_hostile_programs_are_wrong_in_time_and_every_rollout_is_kept(tmp_path: 
 def test_an_outage_of_the_sandbox_is_undecided_and_regrade_judges_what_is_stored(
     tmp_path: Path, capsys: Screen
 ) -> None:
+    """F27: neither pass nor fail; left out of accuracy, counted, and judged later."""
     rows = questions(2, tests=["assert f(1) == 2"])
     task = {"checker": {"kind": "code", "python": "/nowhere/python", "timeout_s": 30.0}}
     study = study_of(tmp_path / "study", [PROGRAMS["right"]], task, rows)

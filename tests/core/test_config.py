@@ -92,6 +92,7 @@ def test_a_small_study_takes_the_documented_defaults() -> None:
     ],
 )
 def test_an_unknown_key_names_the_nearest_valid_one(text: str, where: str, nearest: str) -> None:
+    """S6: an unknown key is an error, never ignored."""
     found = refusal(text).found
     assert found.startswith(f"{where}: unknown key; did you mean `{nearest}`?"), found
 

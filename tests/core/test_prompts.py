@@ -44,6 +44,7 @@ def test_the_text_stands_for_the_ids_and_ends_with_the_generation_header(tokeniz
 
 
 def test_a_template_that_writes_two_bos_is_refused(make_tokenizer: Any) -> None:
+    """F4: a leading duplicate is an error, whoever wrote it."""
     doubled = make_tokenizer("{{ bos_token }}{{ bos_token }}{{ messages[-1].content }}")
     with pytest.raises(PromptError, match="two BOS") as caught:
         render_prompt(ASKED.conversation, doubled, thinking=None)
@@ -104,6 +105,7 @@ def test_without_a_hint_both_prompts_are_the_same(tokenizer: Any) -> None:
 def test_a_mode_set_for_one_side_only_declares_no_difference(
     student: bool | None, teacher: bool | None, tokenizer: Any
 ) -> None:
+    """F2: one side alone with an empty thought block is the fault itself."""
     modes = ThinkingModes(student=student, teacher=teacher)
     for context in (HintContext("rule reverse"), None):
         with pytest.raises(PromptError, match="end differently") as caught:
@@ -115,6 +117,7 @@ def test_a_mode_set_for_one_side_only_declares_no_difference(
 
 @pytest.mark.parametrize(("student", "teacher"), [(True, False), (False, True)])
 def test_each_side_has_its_own_declared_thinking_mode(student: bool, teacher: bool, tokenizer: Any) -> None:
+    """F2: a mode for each side; a difference is declared by setting both."""
     modes = ThinkingModes(student=student, teacher=teacher)
     pair = render_pair(ASKED, HintContext("rule reverse"), tokenizer, modes)
     assert pair.student.text.endswith("<think> ") is bool(student)

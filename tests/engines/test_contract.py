@@ -36,6 +36,7 @@ def largest_difference(first: Sequence[Sequence[float]], second: Sequence[Sequen
 
 
 def test_every_request_gets_n_completions_of_ids_with_one_logprob_each(served: Any) -> None:
+    """F9: one log-probability for each sampled id."""
     completions = served.engine.generate(requests(served), SAMPLING)
     assert [len(samples) for samples in completions] == [3] * len(served.prompts)
     for sample in flat(completions):
@@ -58,11 +59,13 @@ def test_a_stop_token_is_kept_and_ends_the_completion_and_nothing_else_does(serv
 
 
 def test_the_samples_of_one_request_differ(served: Any) -> None:
+    """F20: n samples of one request are not n copies."""
     completions = served.engine.generate(requests(served, n=8), SAMPLING)
     assert sum(len({sample.ids for sample in samples}) > 1 for samples in completions) >= len(completions) // 2
 
 
 def test_equal_seeds_repeat_a_run_and_other_seeds_do_not(served: Any) -> None:
+    """F20: the seed is the request's own."""
     first = served.engine.generate(requests(served), SAMPLING)
     assert [c.ids for c in flat(served.engine.generate(requests(served), SAMPLING))] == [c.ids for c in flat(first)]
     other = served.engine.generate(requests(served, label="b"), SAMPLING)
@@ -80,12 +83,14 @@ def test_a_request_alone_gives_what_it_gives_in_a_batch(served: Any) -> None:
 
 @pytest.mark.parametrize("sampling", [SAMPLING, SamplingConfig(temperature=0.6, top_p=0.9, max_tokens=6)])
 def test_recorded_logprobs_are_raw_and_equal_the_scores(served: Any, sampling: SamplingConfig) -> None:
+    """F16: raw at every temperature and top_p, as the engine protocol says."""
     completions = served.engine.generate(requests(served), sampling)
     found = scores(served, completions)
     assert largest_difference(found, [c.logprobs for c in flat(completions)]) <= served.tolerance
 
 
 def test_scores_of_several_requests_do_not_depend_on_their_company(served: Any) -> None:
+    """F18: the same prompt twice in one call, with the prefix cache warm."""
     completions = served.engine.generate(requests(served, n=1), SAMPLING)
     pairs = [ScoreRequest(p, c[0].ids) for p, c in zip(served.prompts, completions, strict=True)]
     pairs.insert(1, ScoreRequest(served.prompts[0], ()))
@@ -93,6 +98,22 @@ def test_scores_of_several_requests_do_not_depend_on_their_company(served: Any) 
     assert together[1] == ()
     alone = [served.engine.score([pair])[0] for pair in pairs]
     assert largest_difference([s for s in together if s], [s for s in alone * 2 if s]) <= 1e-5
+
+
+def test_vllm_and_transformers_are_told_apart_in_mean_and_99th_percentile(
+    vllm_served: Any, transformers_served: Any
+) -> None:
+    """F17, F18: the same ids on both engines; one has a prefix cache and the other none. In float32 they agree."""
+    completions = transformers_served.engine.generate(requests(transformers_served), SAMPLING)
+    pairs = [
+        ScoreRequest(p, c.ids) for p, found in zip(transformers_served.prompts, completions, strict=True) for c in found
+    ]
+    here, there = (np.concatenate(s.engine.score(pairs)) for s in (transformers_served, vllm_served))
+    again = np.concatenate(vllm_served.engine.score(pairs))
+    apart = np.abs(here - there)
+    assert float(np.mean(apart)) < 1e-5
+    assert float(np.quantile(apart, 0.99)) < 1e-4
+    assert np.allclose(there, again, atol=1e-6)
 
 
 def test_temperature_zero_takes_the_most_likely_token_every_time(served: Any) -> None:
@@ -154,6 +175,7 @@ def test_a_completion_may_fill_the_context_but_not_exceed_it(served: Any) -> Non
 
 
 def test_an_update_serves_the_other_weights_and_an_update_back_the_old_ones(served: Any) -> None:
+    """F21: other weights, other log-probabilities."""
     completions = served.engine.generate(requests(served), SAMPLING)
     before = scores(served, completions)
     served.engine.update_weights(served.other_dir)

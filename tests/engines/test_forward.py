@@ -76,6 +76,7 @@ def requests(count: int = 12, n: int = 2) -> list[Request]:
 
 
 def test_generated_logprobs_equal_a_plain_forward_pass_whatever_the_padding(engine: TransformersEngine) -> None:
+    """F10: to 1e-5, in decoding and in scoring, whatever the model's positions are."""
     batch = requests()
     completions = engine.generate(batch, SamplingConfig(max_tokens=10))
     pairs = [ScoreRequest(r.prompt_ids, c.ids) for r, cs in zip(batch, completions, strict=True) for c in cs]
@@ -98,6 +99,7 @@ def test_greedy_decoding_equals_transformers_own(engine: TransformersEngine) -> 
 
 
 def test_a_stop_token_that_is_also_the_padding_token_counts(engine: TransformersEngine) -> None:
+    """F5: masks come from lengths, so the stop token keeps its log-probability."""
     prompt, completion = (STOP, 7, STOP, STOP, 9), (STOP, 5, STOP)
     alone = engine.score([ScoreRequest(prompt, completion)])[0]
     padded = engine.score([ScoreRequest(prompt, completion), ScoreRequest((3,) * 30, (4,) * 12)])[0]
@@ -106,6 +108,7 @@ def test_a_stop_token_that_is_also_the_padding_token_counts(engine: Transformers
 
 
 def test_scores_do_not_depend_on_the_size_of_blocks_and_batches() -> None:
+    """F19: scoring in blocks gives what scoring at once gives."""
     model = build("llama").eval()
     rng = np.random.default_rng(1)
     pairs = [

@@ -120,6 +120,7 @@ def test_an_unknown_architecture_is_refused_without_asking_to_run_its_code(copy:
 
 
 def test_every_end_token_of_every_source_is_a_stop() -> None:
+    """F5: several stop ids, and each of them stops."""
     sources = (SimpleNamespace(eos_token_id=[5, 6]), SimpleNamespace(eos_token_id=7), SimpleNamespace(), None)
     assert eos_ids(*sources) == {5, 6, 7}
     assert eos_ids(SimpleNamespace(eos_token_id=None)) == frozenset()

@@ -79,6 +79,7 @@ def naive_policy(
 def test_a_panel_scores_what_a_loop_over_prompts_and_tokens_gives(
     engine: TransformersEngine, panels: list[Panel], mean: Mean, sampling: SamplingConfig
 ) -> None:
+    """F16: with top_p the scored law is the filtered one, renormalised, so a ratio of two is exact."""
     scores = engine.score_panels(panels, sampling, PanelMean(3, mean, 0.3, left_out=((1,), (0, 2))))
     with np.errstate(divide="ignore"):
         for panel, score in zip(panels, scores, strict=True):
@@ -116,6 +117,7 @@ def test_completions_decoded_from_the_mean_are_scored_at_their_own_logprob(
 
 
 def test_a_contrast_is_what_a_loop_over_tokens_gives(engine: TransformersEngine, panels: list[Panel]) -> None:
+    """F16: logits over T on both sides, before the softmax."""
     pairs = [Panel((panel.prompts[3], panel.prompts[0]), panel.completion_ids) for panel in panels]
     for pair, found in zip(pairs, engine.contrast(pairs, 0.8), strict=True):
         cooled = [next_probs(engine, prompt, pair.completion_ids) ** (1 / 0.8) for prompt in pair.prompts]

@@ -15,6 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from predictor.engines import Completion, ConsensusRequest, Ids, Request
 from predictor.engines.byte_tokenizer import ByteTokenizer
+from predictor.engines.decoding import Policy
 from predictor.engines.means import mean_logprobs
 from predictor.engines.noise import uniforms
 from predictor.engines.scripted import ScriptedEngine, ScriptedRule, ScriptedTable, mean_probs, plant
@@ -152,6 +153,14 @@ def test_consensus_requests_with_different_numbers_of_prompts_share_a_call(engin
     for request, samples in zip(mixed, together, strict=True):
         alone = engine.generate_consensus([request], sampling, "geometric")[0]
         assert [c.ids for c in alone] == [c.ids for c in samples]
+
+
+def test_the_temperature_divides_the_logits_and_what_is_recorded_is_raw() -> None:
+    """F16: logits [2, 0] at T = 0.5 are sampled at .982 and recorded at .881."""
+    policy = Policy(SamplingConfig(temperature=0.5), frozenset())
+    sampling_RV, raw_RV = policy.logprobs(torch.tensor([[[2.0, 0.0]]]))
+    assert float(sampling_RV[0, 0].exp()) == pytest.approx(0.98201, abs=1e-5)
+    assert float(raw_RV[0, 0].exp()) == pytest.approx(0.88080, abs=1e-5)
 
 
 def test_more_samples_of_a_request_keep_the_first_ones(engine: TransformersEngine) -> None:

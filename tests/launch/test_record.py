@@ -13,7 +13,7 @@ from predictor.errors import RunError
 from predictor.launch import RunRequest, launch_run, record_run, run_config
 from predictor.launch.process import write_run
 from predictor.probe import Probe
-from predictor.records import RunConfig, TrainResult, current_provenance
+from predictor.records import RunConfig, RunRecord, TrainResult, current_provenance
 from predictor.store import Study
 from tests.cli.test_commands import NUM, scripted_study
 
@@ -25,7 +25,7 @@ def quiet(_stage: str, _done: int, _total: int) -> None:
 def trained(probe: Probe, share: float, **changes: Any) -> RunConfig:
     """A run that has finished training; its checkpoint answers rightly that often."""
     study = probe.study
-    config = run_config(study, probe.model_dir, RunRequest("told", 0, "full", 10))
+    config = run_config(study, probe.model_dir, RunRequest("told", 0, "full", study.config.training.num_steps))
     run_dir = study.runs_dir / config.spec.key
     write_run(run_dir, config)
     rules = [
@@ -59,6 +59,7 @@ def probe(tmp_path: Path) -> Probe:
 
 
 def test_the_trained_weights_are_measured_beside_the_students_first_measurement(probe: Probe) -> None:
+    """S8: what is recorded is the final step, and says so."""
     record = record_run(probe, trained(probe, 0.6), quiet)
     assert record.state == "finished"
     assert record.improvement is not None
@@ -80,10 +81,15 @@ def test_weights_that_answer_as_before_are_refused_instead_of_measured(
     assert "adapters merged" in capsys.readouterr().err
 
 
-def test_a_launched_run_whose_weights_did_not_change_fails_and_stays_in_the_table(probe: Probe) -> None:
-    """F21, in the loop: the run is not measured, its reason is kept, and nothing else stops."""
-    record = launch_run(probe, trained(probe, 0.3), budget_seconds=60.0, on_progress=quiet)
-    assert record.state == "failed"
+def test_a_launched_run_whose_weights_did_not_change_fails_and_stays_in_the_table(
+    probe: Probe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F21, S7: the run is not measured, its reason is kept, and the command that launched it ends with 1."""
+    config = trained(probe, 0.3)
+    assert run(["launch", str(probe.study.path), "--hint", "told"]) == 1
+    assert "cannot be told from the initial ones" in capsys.readouterr().err
+    record = launch_run(probe, config, budget_seconds=60.0, on_progress=quiet)
+    assert [found.state for found in probe.study.records("runs", RunRecord)] == ["failed", "failed"]
     assert "cannot be told from the initial ones" in record.reason
     assert record.improvement is None
 

@@ -30,11 +30,13 @@ def test_s3_two_points_are_an_error_and_not_p_equal_zero():
 
 
 def test_s3_identical_gaps_are_an_error():
+    """S3: scipy raises, we say why."""
     with pytest.raises(LawError, match="cannot be told apart"):
         LinearLaw(method="ols").fit(PLANTED.records((0.2, 0.2, 0.2, 0.2)))
 
 
 def test_s3_two_distinct_gaps_give_a_line_and_no_interval():
+    """S3: fewer than three distinct gaps have no interval."""
     fit = LinearLaw(method="ols").fit(PLANTED.records((0.1, 0.1, 0.3, 0.3)))
     assert "few_gaps" in names(fit)
     assert fit.exit_code == 3
@@ -44,6 +46,7 @@ def test_s3_two_distinct_gaps_give_a_line_and_no_interval():
 
 
 def test_s3_a_constant_improvement_has_no_r_squared():
+    """S3: constant y."""
     records = [PLANTED.record(f"h{i}", gap, 0.05) for i, gap in enumerate(GAPS)]
     fit = LinearLaw(method="ols").fit(records)
     assert "constant_improvement" in names(fit)
@@ -51,6 +54,7 @@ def test_s3_a_constant_improvement_has_no_r_squared():
 
 
 def test_s3_missing_numbers_are_listed_and_dropped_only_on_request():
+    """S3, S4: one NaN never turns everything NaN, nor goes away in silence."""
     records = PLANTED.records(GAPS)
     broken = records[1].model_copy(
         update={"improvement": Estimate(value=math.nan, stderr=0.1, num_units=8, kind="difference")}
@@ -65,6 +69,7 @@ def test_s3_missing_numbers_are_listed_and_dropped_only_on_request():
 
 
 def test_s9_a_missing_standard_error_is_an_error_and_not_zero():
+    """S9: missing is an error, not 0 and not [0, 1]."""
     record = PLANTED.records(GAPS)[0]
     bare = Estimate(value=0.1, stderr=math.nan, num_units=1, kind="difference")
     with pytest.raises(LawError, match="missing numbers"):
@@ -74,6 +79,7 @@ def test_s9_a_missing_standard_error_is_an_error_and_not_zero():
 
 
 def test_s3_duplicates_are_rejected_or_dropped_by_name():
+    """S3: duplicates are named."""
     records = PLANTED.records(GAPS)
     with pytest.raises(LawError, match="more than once"):
         LinearLaw(method="ols").fit([*records, records[0]])
@@ -136,6 +142,7 @@ def test_steps_may_differ_when_they_are_a_term():
 
 
 def test_s8_results_at_the_best_checkpoint_are_labelled():
+    """S8: the final step is the default; the best one is said to be the best one."""
     records = [changed(record, checkpoint_rule="best") for record in PLANTED.records(GAPS)]
     fit = LinearLaw(method="ols").fit(records)
     assert "peak_checkpoint" in names(fit)
@@ -148,6 +155,7 @@ def test_a_saturated_student_is_named():
 
 
 def test_t2_noisy_gaps_are_named_with_their_share():
+    """T2: the flattening is told where it matters."""
     fit = LinearLaw(method="ols").fit(PlantedLaw(probe_stderr=0.1).records(GAPS, seed=2))
     guard = next(guard for guard in fit.guards if guard.name == "noisy_gaps")
     assert "not biased" in guard.message

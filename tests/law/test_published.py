@@ -39,6 +39,7 @@ def test_sdpo_table_6_has_the_published_slope_intercept_and_r_squared():
 
 
 def test_s8_a_reader_of_sdpo_table_6_is_told_why_to_doubt_it():
+    """S8: a published table of peak checkpoints."""
     fit = LinearLaw(method="ols").fit(table6())
     guards = {guard.name: guard.message for guard in fit.guards}
     assert {"few_configs", "weak_fit", "peak_checkpoint"} <= set(guards)

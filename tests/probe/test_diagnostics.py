@@ -89,6 +89,7 @@ def tokens_of(found: HintDiagnostics) -> TokenDiagnostics:
 
 
 def test_a_planted_divergence_is_found_at_its_first_token_and_nowhere_else(tmp_path: Path) -> None:
+    """F2: KL by position shows a spike at token 0."""
     found = diagnosed(write_study(tmp_path / "study"))
     assert set(found) == {"hint", "useless"}
     tokens = tokens_of(found["hint"])

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor.engines.base import Completion, check_aligned
 from predictor.engines.scripted import ScriptedEngine, ScriptedTable
-from predictor.errors import EngineError, StudyError
+from predictor.errors import StudyError
 from predictor.probe import Probe, estimate_study
 from predictor.probe.summary import Effort
 from predictor.store import Study
@@ -62,29 +61,3 @@ def test_the_distance_of_two_engines_is_told_as_mean_and_99th_percentile(tmp_pat
     assert found.gap == reweighted(opened(path).run(quiet)).gap
     shown = next(hint for hint in result.as_json()["hints"] if hint["hint"] == "mixed")["reweighted"]
     assert shown["engine_difference_p99"] == found.engine_difference_p99
-
-
-def test_numbers_that_do_not_belong_to_their_tokens_are_an_error() -> None:
-    """F9: one log-probability too many is refused, never cut to the shorter side."""
-    with pytest.raises(EngineError, match="do not belong to its tokens") as caught:
-        Completion((5, 6), (-0.1, -0.2, -0.3), "stop")
-    assert caught.value.found == "3 numbers for 2 token ids"
-    with pytest.raises(EngineError):
-        check_aligned((5, 6, 7), (-0.1,), where="here")
-    assert Completion((5, 6), (-0.1, -0.2), "stop").ids == (5, 6)
-
-
-def test_half_a_character_is_stored_and_scored_as_the_ids_that_were_sampled(tmp_path: Path) -> None:
-    """F9: a completion cut inside a two-byte character decodes to a mark that other ids stand for."""
-    path = change(write_study(tmp_path / "study", consensus_estimator="reweight"), sampling={"max_tokens": 1})
-    table = {"rules": [{"completions": {"é": 0.6, "è": 0.2, "z": 0.2}}]}
-    (path / "model" / "scripted.json").write_text(ScriptedTable.model_validate(table).model_dump_json())
-    probe = opened(path)
-    result = probe.run(quiet)
-    frame = Study(path).rollouts.read()
-    halves = frame[frame["text"] == "\N{REPLACEMENT CHARACTER}"]
-    first = "é".encode()[0]
-    assert set(map(tuple, halves["completion_ids"])) == {(first,)}
-    assert tuple(probe.engine.tokenizer.encode("\N{REPLACEMENT CHARACTER}")) != (first,)
-    assert halves["logprob_sum"].to_numpy() == pytest.approx(np.log(0.8))
-    assert reweighted(result).engine_difference == pytest.approx(0.0, abs=1e-12)

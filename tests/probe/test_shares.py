@@ -51,6 +51,7 @@ TEACHER: Outcomes = {"a": [True, False, False, False], "b": [False, True, True, 
 
 
 def test_s1_macro_and_pooled_recovery_are_two_numbers_under_two_names() -> None:
+    """S1: the name carries the estimand."""
     by_rollout = conditional(frame(TEACHER), frame(STUDENT), given=False, by_rollout=True)
     assert value(by_rollout["pooled"]) == pytest.approx(2 / 4)
     assert value(by_rollout["macro"]) == pytest.approx((1 / 3 + 1) / 2)
@@ -69,6 +70,7 @@ def test_without_failures_recovery_is_unknown_and_not_zero() -> None:
 
 
 def test_t5_net_recovery_subtracts_what_a_bare_resample_recovers_of_the_same_rollouts() -> None:
+    """T5: regression to the mean is not teaching."""
     bare: Outcomes = {"a": [True, True, False, False], "b": [True] * 4, "c": [True] * 4}
     found = net_recovery(frame(TEACHER), frame(bare), frame(STUDENT), by_rollout=True)
     assert value(found) == pytest.approx((1 - 2) / 4 + 0.0)
@@ -93,6 +95,7 @@ def test_the_same_wrong_answer_again_is_anchoring() -> None:
 
 
 def test_f20_a_seed_used_for_every_request_shows_as_repeated_rollouts() -> None:
+    """F20: K identical rollouts at T > 0 are seen and told."""
     honest = frame({"a": [True, True], "b": [True, False]})
     reused = honest.assign(completion_ids=[np.array([1, 2])] * 4)
     assert value(repeated_share(honest)) == 0.0
@@ -101,6 +104,7 @@ def test_f20_a_seed_used_for_every_request_shows_as_repeated_rollouts() -> None:
 
 
 def test_s2_copies_of_a_rollout_leave_every_standard_error_as_it_is() -> None:
+    """S2: the unit is the example."""
     one: Outcomes = {name: [found[0]] for name, found in TEACHER.items()}
     four: Outcomes = {name: [found[0]] * 4 for name, found in TEACHER.items()}
     for share in (pooled_share, macro_share):

@@ -58,6 +58,7 @@ def _nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_grandchild_that_holds_the_pipe_delays_nothing() -> None:
+    """F26: the pipe outlives the killed child."""
     ran = run("sh", "-c", "sleep 34567 & wait")
     assert (ran.status, ran.attempts) == ("timeout", 1)
     assert "1 s" in ran.message
@@ -76,6 +77,7 @@ def test_a_process_that_leaves_its_session_is_killed_too() -> None:
 
 
 def test_output_without_end_is_cut_and_timed_out() -> None:
+    """F26: print forever."""
     ran = python("while True: print('x' * 1000)")
     assert ran.status == "timeout"
     assert len(ran.output) == QUICK.output_bytes
@@ -89,6 +91,7 @@ def test_much_output_is_cut_and_still_a_pass() -> None:
 
 
 def test_a_fork_loop_is_bounded_and_leaves_nothing() -> None:
+    """F26: fork loop."""
     before = untrusted_tasks()
     ran = python(FORK_LOOP)
     assert ran.status in ("timeout", "crashed")
@@ -103,6 +106,7 @@ def test_the_kernel_refuses_more_processes_than_allowed() -> None:
 
 @pytest.mark.parametrize("code", ["x = bytearray(8 << 30)", "x = []\nwhile True: x.append(bytearray(1 << 26))"])
 def test_eight_gigabytes_are_out_of_memory(code: str) -> None:
+    """F26: allocate 8 GB."""
     ran = python(code, PATIENT)
     assert ran.status == "memory"
     assert "512 MB" in ran.message
@@ -118,6 +122,7 @@ def test_memory_of_many_processes_counts_together() -> None:
 
 
 def test_reading_standard_input_meets_its_end() -> None:
+    """F26: read standard input."""
     ran = python("import sys; print(len(sys.stdin.read()))", PATIENT)
     assert (ran.status, ran.output) == ("pass", "0\n")
     assert python("input()", PATIENT).status == "wrong"

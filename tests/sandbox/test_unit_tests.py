@@ -35,6 +35,7 @@ def test_the_first_failure_is_told_with_its_test() -> None:
 
 
 def test_no_tests_at_all_are_infra_and_not_a_pass() -> None:
+    """F27: "all of nothing" is true, and no verdict."""
     assert suite(ADD).status == "infra"
     assert run_stdin_tests(Sandbox(), ADD, [], LIMITS).status == "infra"
 
@@ -45,6 +46,7 @@ def test_a_test_that_is_not_python_is_infra_whatever_the_program() -> None:
 
 
 def test_a_missing_sandbox_is_infra() -> None:
+    """F27: an outage is not the program's fault."""
     assert run_assert_tests(Sandbox("/nowhere"), ADD, ["assert True"], LIMITS).status == "infra"
     assert run_stdin_tests(Sandbox("/nowhere"), ADD, [case("", "")], LIMITS).status == "infra"
 

@@ -102,6 +102,7 @@ def test_s2_identical_rollouts_add_no_information():
 
 
 def test_s5_undecided_rollouts_are_counted_and_never_poison_or_enter_the_mean():
+    """S5: the mean is over what was judged, and the rest is counted."""
     found = accuracies([("a", True), ("a", None), ("b", False), ("b", True), ("c", None), ("c", None)])
     assert found.by_example == {"a": 1.0, "b": 0.5}
     assert found.estimate().value == 0.75
@@ -113,6 +114,7 @@ def test_s5_undecided_rollouts_are_counted_and_never_poison_or_enter_the_mean():
 
 
 def test_s9_a_missing_standard_error_gives_no_interval_instead_of_zero_to_one():
+    """S9: unknown stays unknown."""
     estimate = cluster_mean([0.4], kind="share")
     assert all(math.isnan(bound) for bound in estimate.interval())
 
@@ -129,6 +131,7 @@ def test_t4_pairing_over_examples_gives_the_simulated_standard_errors():
 
 
 def test_t4_the_paired_standard_error_is_the_spread_of_repeated_probes():
+    """T4: the printed error is the spread of repeated probes."""
     found = [paired_difference(*reversed(simulated_arms(131, 8, seed))) for seed in range(300)]
     spread = np.std([estimate.value for estimate in found], ddof=1)
     assert np.mean([estimate.stderr for estimate in found]) == pytest.approx(spread, rel=0.12)

@@ -50,14 +50,14 @@ def test_every_completion_token_is_live_exactly_once(rows: list[tuple[Ids, Ids]]
 
 
 def test_a_stop_token_that_is_also_the_padding_keeps_its_loss() -> None:
-    # F5: pad id = stop id = 0; completion [5, 6, stop].
+    """F5: pad id = stop id = 0; completion [5, 6, stop] has three live tokens."""
     batch = pad([(1, 2), (1, 2, 3, 4, 5, 6)], [(5, 6, 0), (7,)], CPU)
     assert (batch.live_N < batch.ids_BT.shape[1]).sum() == 3
 
 
 @pytest.mark.parametrize("absolute", [False, True])
 def test_a_row_scores_the_same_alone_and_in_a_padded_batch(tiny_model_dir: Path, *, absolute: bool) -> None:
-    # F10, with rotary and with learned absolute positions.
+    """F10: with rotary and with learned absolute positions."""
     if absolute:
         with torch.random.fork_rng():
             torch.manual_seed(0)

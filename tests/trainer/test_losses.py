@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from predictor.records import Divergence, ForwardKL, FullVocabulary, JensenShannon, ReverseKL, StudentTopK, Support
+from predictor.errors import StudyError
+from predictor.records import (
+    PRESETS,
+    Divergence,
+    ForwardKL,
+    FullVocabulary,
+    JensenShannon,
+    ReverseKL,
+    StudentTopK,
+    Support,
+    resolve_training,
+)
 from trainer.losses import (
     Objective,
     Side,
@@ -76,6 +87,7 @@ def naive_token_loss(student_V: Tensor, teacher_V: Tensor, objective: Objective)
 @pytest.mark.parametrize("support", SUPPORTS, ids=str)
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.3])
 def test_value_and_gradient_equal_a_plain_loop(divergence: Divergence, support: Support, temperature: float) -> None:
+    """F15: with temperature and with masked tokens, loss and gradient of the chunked path are the plain ones."""
     objective = Objective(divergence, support, temperature)
     student, teacher = model(0), model(1)
     hidden_NH = random_logits(2, 8, H) / 3
@@ -140,6 +152,37 @@ def test_a_tiny_tail_keeps_its_size() -> None:
     assert float(tail) == pytest.approx(-40.0 + math.log(2.0), abs=1e-4)
 
 
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(DIVERGENCES), st.sampled_from(SUPPORTS), st.floats(0.01, 30.0))
+def test_no_token_has_a_negative_loss(seed: int, divergence: Divergence, support: Support, scale: float) -> None:
+    """F12b: terms are never clipped one by one, so what is minimised stays a divergence."""
+    student_NV, teacher_NV = (tempered_logprobs(scale * random_logits(s, 6, V), 1.0) for s in (seed, seed + 1))
+    loss_N, _ = token_losses(student_NV, teacher_NV, Objective(divergence, support, 1.0))
+    assert float(loss_N.min()) >= -1e-5
+
+
+def test_terms_clipped_on_one_side_would_be_no_divergence() -> None:
+    """F12b: with positive terms cut at 0.05 the KL of a bold teacher reads negative; ours is the KL."""
+    student_NV, teacher_NV = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.7, 0.3]]).log()
+    terms_NV = teacher_NV.exp() * (teacher_NV - student_NV)
+    assert float(terms_NV.clamp(max=0.05).sum()) < 0.0
+    loss_N, _ = token_losses(student_NV, teacher_NV, Objective(ForwardKL(), FullVocabulary(), 1.0))
+    assert float(loss_N) == pytest.approx(0.7 * math.log(1.4) + 0.3 * math.log(0.6), abs=1e-6)
+
+
+def test_a_teacher_whose_top_tokens_the_student_does_not_keep_is_seen_in_tail_and_log() -> None:
+    """F13: the support is the student's, by name; with disjoint top 2 the loss is the exact coarsened divergence."""
+    student_NV, teacher_NV = torch.tensor([[0.45, 0.45, 0.05, 0.05]]).log(), torch.tensor([[0.1, 0.1, 0.4, 0.4]]).log()
+    objective = Objective(ReverseKL(), StudentTopK(k=2), 1.0)
+    loss_N, logged_6N = token_losses(student_NV, teacher_NV, objective)
+    assert float(loss_N) == pytest.approx(0.9 * math.log(0.45 / 0.1) + 0.1 * math.log(0.1 / 0.8), abs=1e-5)
+    assert logged_6N[4:, 0].tolist() == pytest.approx([0.9, 0.2], abs=1e-6), "mass of student and teacher on it"
+    assert PRESETS["sdpo_lcb"].divergence == ReverseKL()
+    assert isinstance(PRESETS["sdpo_lcb"].support, StudentTopK)
+    with pytest.raises(StudyError, match="not valid"):
+        resolve_training("sdpo_lcb", {"support": {"kind": "teacher_top_k"}})
+
+
 def test_jensen_shannon_is_symmetric_at_one_half() -> None:
     student_NV, teacher_NV = (tempered_logprobs(random_logits(seed, 9, V), 1.0) for seed in (4, 5))
     forth_N, back_N = jensen_shannon(student_NV, teacher_NV, 0.5), jensen_shannon(teacher_NV, student_NV, 0.5)
@@ -180,7 +223,7 @@ def test_both_kls_equal_torchs_own() -> None:
 
 
 def test_the_temperature_divides_the_logits_once() -> None:
-    # F16: log-probabilities divided by T, or logits divided twice, would give .8808 or .9997.
+    """F16: T = 0.5 left out would give .8808, applied after the softmax .7758, applied twice .9997."""
     assert tempered_logprobs(torch.tensor([[2.0, 0.0]]), 0.5).exp()[0, 0] == pytest.approx(0.98201, abs=1e-5)
 
 
@@ -207,7 +250,7 @@ def test_agreement_on_the_support_gives_no_gradient(divergence: Divergence) -> N
 @pytest.mark.parametrize("divergence", DIVERGENCES, ids=str)
 @pytest.mark.parametrize("support", SUPPORTS, ids=str)
 def test_infinite_logits_give_finite_losses_and_gradients(divergence: Divergence, support: Support) -> None:
-    # F11: an impossible token (-inf on both sides) and a position that is -inf throughout.
+    """F11, F15: an impossible token (-inf on both sides) and a position that is -inf throughout."""
     student_NV, teacher_NV = random_logits(13, 4, V), random_logits(14, 4, V)
     for logits_NV in (student_NV, teacher_NV):
         logits_NV[:, 2] = -math.inf
@@ -217,6 +260,7 @@ def test_infinite_logits_give_finite_losses_and_gradients(divergence: Divergence
         tempered_logprobs(student_NV, 1.0), tempered_logprobs(teacher_NV, 1.0), Objective(divergence, support, 1.0)
     )
     gradient_NV = torch.autograd.grad(loss_N.sum(), student_NV)[0]
+    assert float(tempered_logprobs(teacher_NV, 1.0)[:3, 2].exp().max()) == 0.0
     assert bool(torch.isfinite(loss_N).all())
     assert bool(torch.isfinite(logged_6N).all())
     assert bool(torch.isfinite(gradient_NV).all())
@@ -225,6 +269,7 @@ def test_infinite_logits_give_finite_losses_and_gradients(divergence: Divergence
 
 
 def test_dead_positions_cannot_reach_the_loss() -> None:
+    """F11: NaN at masked positions; their gradient is zero."""
     hidden_NH = random_logits(15, 5, H)
     hidden_NH[[1, 4]] = math.nan
     hidden_NH.requires_grad_()
@@ -241,6 +286,7 @@ def test_dead_positions_cannot_reach_the_loss() -> None:
 
 
 def test_no_live_position_gives_zero_loss_with_a_live_graph() -> None:
+    """F11: a batch that is masked throughout."""
     student = model(0)
     hidden_NH = torch.zeros(0, H, requires_grad=True)
     loss, sums = distillation_loss(
@@ -271,6 +317,7 @@ def test_the_logged_quantities_are_those_of_the_full_vocabulary() -> None:
 
 
 def test_one_chunk_of_logits_is_the_most_that_is_ever_held() -> None:
+    """F19: logits exist for one chunk of completion positions at a time."""
     student, n, chunk = model(0), 64, 4
     rows_seen: list[int] = []
     student.network.head.register_forward_hook(lambda _m, _i, output: rows_seen.append(len(output)))
@@ -290,7 +337,7 @@ def test_one_chunk_of_logits_is_the_most_that_is_ever_held() -> None:
 
 
 def test_scoring_different_tokens_on_the_two_sides_is_refused() -> None:
-    # F9: lengths that differ are an error, never cut to the shorter one.
+    """F9: lengths that differ are an error, never cut to the shorter one."""
     sides: list[Any] = [Side(model(seed), torch.zeros(n, H)) for seed, n in ((0, 3), (1, 4))]
     with pytest.raises(AssertionError, match="different tokens"):
         distillation_loss(*sides, Objective(ReverseKL(), FullVocabulary(), 1.0), 3)

@@ -83,6 +83,7 @@ def check_kills(write_run: WriteRun, instants: list[tuple[int, float]]) -> None:
 
 
 def test_a_run_killed_three_times_ends_as_if_undisturbed(write_run: WriteRun) -> None:
+    """F23: resumed runs have one teacher, where it was; its weights end as if undisturbed."""
     rng = np.random.default_rng(7)
     # Between two checkpoints, during one (every second step writes one), and late in the run.
     check_kills(write_run, [(1, float(rng.uniform(0, 0.02))), (4, float(rng.uniform(0, 0.02))), (7, 0.0)])

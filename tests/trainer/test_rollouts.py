@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from predictor.engines import Request
 from predictor.errors import PromptError
 from predictor.records import HintConfig, SamplingConfig
 from trainer.config import load_run
@@ -59,6 +60,20 @@ def test_the_student_never_sees_the_hint_and_the_teacher_sees_the_same_completio
         assert "rule" not in student
         assert teacher == student.replace("<bos>", "<bos> rule reverse")
     assert rollouts.num_live_tokens == rollouts.num_tokens == sum(len(row.completion_ids) for row in rollouts.rows)
+
+
+def test_rows_hold_the_templates_ids_and_the_sampled_ids(make: Callable[..., Sampler]) -> None:
+    """F1, F9: no id of a row was ever text; sampled ids come back as they were drawn."""
+    step = make()
+    engine = step._engine
+    rows = step.sample(0).rows
+    requests = [Request("", step.student_pair(draw.example).student.ids, 2, draw.seed) for draw in step.draws(0)]
+    drawn = [c.ids for found in engine.generate(requests, step._sampling) for c in found]
+    assert [row.completion_ids for row in rows] == drawn
+    asked = [[{"role": "user", "content": draw.example.question}] for draw in step.draws(0) for _ in range(2)]
+    for row, messages in zip(rows, asked, strict=True):
+        own = engine.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        assert row.student_ids == tuple(own)
 
 
 def test_a_step_can_be_sampled_without_the_steps_before_it(make: Callable[..., Sampler]) -> None:
@@ -141,6 +156,7 @@ def test_reaching_the_limit_counts_as_truncated(make: Callable[..., Sampler]) ->
 
 @pytest.mark.parametrize("room", ["student", "teacher"])
 def test_a_prompt_without_room_for_its_completion_is_refused(make: Callable[..., Sampler], room: str) -> None:
+    """F6: neither side is ever cut; the run says which prompt is too long."""
     changes: dict[str, Any] = {"sampling": SamplingConfig(max_tokens=126)}
     if room == "teacher":
         changes = {"hint": HintConfig(name="long", kind="static", template="rule " * 120)}

@@ -91,7 +91,7 @@ def test_loss_and_gradient_ignore_micro_batches_padding_and_row_order(write_run:
 
 
 def test_a_teacher_of_noise_changes_loss_and_gradient(write_run: WriteRun) -> None:
-    # F24: teacher data that is collected but never used.
+    """F24: teacher data that is collected but never used would leave both alone."""
     learner = learner_of(write_run())
     rows = [list(learner.sampler.sample(0).rows)]
     loss, direction = gradient(learner, rows)
