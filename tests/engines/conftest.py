@@ -18,7 +18,7 @@ from predictor.engines.scripted import ScriptedEngine, ScriptedTable, plant
 from predictor.prompts import render_prompt
 from predictor.records import Message, ModelConfig
 
-ENGINES = ("scripted", "transformers", "vllm", "replicated")
+ENGINES = ("scripted", "transformers", "vllm", pytest.param("replicated", marks=pytest.mark.alone))
 
 
 @dataclass(frozen=True)

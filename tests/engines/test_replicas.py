@@ -26,6 +26,7 @@ def requests(count: int) -> list[Request]:
     return [Request(f"r{index}", prompt, 3, derive_seed("replicas", index)) for index in range(count)]
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_whatever_dies_nothing_is_lost_or_doubled_and_nothing_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,6 +85,7 @@ def test_a_study_names_replicas_in_its_engine_and_they_change_no_hash() -> None:
             ModelConfig.model_validate({"path": "m", "engine": engine})
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_two_vllm_engines_give_what_one_gives(vllm_served: Any) -> None:
     asked = [

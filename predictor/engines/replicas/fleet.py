@@ -20,6 +20,8 @@ _STORE_BYTES = 100 * 2**20
 """Ray's object store: requests and completions are small."""
 _MOST_REPLACEMENTS = 3
 """Replicas that may die during the life of a fleet; then something is wrong that a restart does not mend."""
+_MOST_STARTS = 3
+"""Ray gives itself 30 seconds to start, which a busy machine can exceed."""
 # No report to anyone; no second attempt at a task, because what a dead actor leaves is dealt anew.
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -121,19 +123,33 @@ def _start_ray(size: int) -> Path | None:
     ray = loaded_ray()
     if ray.is_initialized():
         return None
-    # A short name: Ray puts sockets below it, whose paths may have 107 bytes.
-    directory = Path(tempfile.mkdtemp(prefix="gapcast-"))
-    ray.init(
-        address="local",
-        num_cpus=max(size, os.cpu_count() or 1),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.CRITICAL,
-        object_store_memory=_STORE_BYTES,
-        _temp_dir=str(directory),
-        _node_ip_address="127.0.0.1",
-    )
-    return directory
+    for trial in range(_MOST_STARTS):
+        # A short name: Ray puts sockets below it, whose paths may have 107 bytes.
+        directory = Path(tempfile.mkdtemp(prefix="gapcast-"))
+        try:
+            ray.init(
+                address="local",
+                num_cpus=max(size, os.cpu_count() or 1),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                object_store_memory=_STORE_BYTES,
+                _temp_dir=str(directory),
+                _node_ip_address="127.0.0.1",
+            )
+        except Exception as error:  # supervised: Ray raises a bare Exception when it starts too slowly
+            ray.shutdown()
+            shutil.rmtree(directory, ignore_errors=True)
+            if trial == _MOST_STARTS - 1:
+                raise EngineError(
+                    "Ray does not start",
+                    where="model.engine.replicas",
+                    found=str(error).strip().splitlines()[0],
+                    fix="try again when the machine is less busy, or set replicas: 1",
+                ) from error
+        else:
+            return directory
+    raise AssertionError("the last trial returns or raises")
 
 
 def _gpus(size: int) -> bool:
