@@ -95,7 +95,6 @@ def test_t1_a_remeasured_baseline_manufactures_slope_and_york_with_the_covarianc
 
 
 def test_t1_a_shared_baseline_leaves_the_slope_alone_and_shifts_the_intercept():
-    """T1: one measurement of the student for all."""
     records = PlantedLaw(slope=1.5, config_sd=0.02).records(GAPS, seed=4)
     shift = 0.05
 
@@ -185,7 +184,6 @@ def test_a_clustered_covariance_is_for_least_squares_only():
 
 
 def test_s9_wls_refuses_an_improvement_without_standard_error():
-    """S9: no weight without a standard error."""
     records = [with_stderr(record, 0.0) for record in PlantedLaw().records(GAPS)]
     with pytest.raises(LawError, match="standard error of every improvement"):
         LinearLaw(method="wls").fit(records)
@@ -281,7 +279,6 @@ def test_a_law_that_bends_at_the_ceiling_is_found_chosen_and_named():
 
 
 def test_t6_intervals_of_a_saturating_law_respect_the_ceiling_and_leave_it_some_width():
-    """T6: the ceiling binds intervals too."""
     fit = LinearLaw().fit(ceiling_records())
     predictive = fit.predict(Estimate(value=0.8, stderr=0.01, num_units=128), student=0.15).predictive
     low, high = predictive.interval(0.8)
