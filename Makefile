@@ -143,7 +143,8 @@ test: export VLLM_ENABLE_V1_MULTIPROCESSING := 0
 test: export VLLM_LOGGING_LEVEL := ERROR
 test: export VLLM_HOST_IP := 127.0.0.1
 test: check  ## check, then all tests with coverage
-	$(BIN)/python -m pytest -n 0 -m alone --no-cov tests/engines
+	$(BIN)/python -m pytest -n 0 -m alone --no-cov tests/engines/test_replicas.py
+	$(BIN)/python -m pytest -n 0 -m alone --no-cov tests/engines/test_contract.py tests/engines/test_between_engines.py
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not alone" --cov --cov-report=term --durations=15
 
 clean:  ## remove caches, builds and the studies that this Makefile made

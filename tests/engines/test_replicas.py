@@ -63,8 +63,8 @@ def test_whatever_dies_nothing_is_lost_or_doubled_and_nothing_is_left_behind(
     finally:
         engine.close()
         engine.close()
-    assert files is not None
-    assert not files.exists()
+    # Where another fleet's Ray served this one, its files stay until that fleet is closed.
+    assert files is None or not files.exists()
     assert not [process for process in processes if Path(f"/proc/{process}/cmdline").exists()]
 
 

@@ -47,7 +47,8 @@ class Fleet:
         ray = loaded_ray()
         cores = max(1, (os.cpu_count() or 1) // size)
         variables = {} if self.gpus else {"OMP_NUM_THREADS": str(cores)}
-        options = {"num_cpus": 1, "num_gpus": 1 if self.gpus else 0, "max_concurrency": 2, "max_restarts": 0}
+        # No core is reserved: a second fleet in this process would wait for those of the first for ever.
+        options = {"num_cpus": 0, "num_gpus": 1 if self.gpus else 0, "max_concurrency": 2, "max_restarts": 0}
         kind = ray.remote(**options, runtime_env={"env_vars": variables})(Replica)
         return kind.remote(self._opener)
 
