@@ -88,7 +88,7 @@ def test_a_launched_run_whose_weights_did_not_change_fails_and_stays_in_the_tabl
     config = trained(probe, 0.3)
     assert run(["launch", str(probe.study.path), "--hint", "told"]) == 1
     assert "cannot be told from the initial ones" in capsys.readouterr().err
-    record = launch_run(probe, config, budget_seconds=60.0, on_progress=quiet)
+    record = launch_run(probe.study, lambda: probe, config, budget_seconds=60.0, on_progress=quiet)
     assert [found.state for found in probe.study.records("runs", RunRecord)] == ["failed", "failed"]
     assert "cannot be told from the initial ones" in record.reason
     assert record.improvement is None
