@@ -20,7 +20,7 @@ export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup-base setup-cpu setup-dev demo demo-smollm demo-hidden-rules study-small study-wide law-coverage probe-coverage \
-        pretrain-miniature bench consensus-exactness report gpu-check check test clean distclean
+        pretrain-miniature bench consensus-exactness report gpu-check kill-check check test clean distclean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -121,6 +121,10 @@ consensus-exactness: $(STAMPS)/cpu  ## both estimators of the consensus gap agai
 
 report: $(STAMPS)/cpu  ## build the HTML report of every study again
 	@for study in studies/*/study.yaml; do $(GAPCAST) report "$$(dirname "$$study")" || exit $$?; done
+
+kill-check: export GAPCAST_KILLS := 30
+kill-check: $(STAMPS)/dev  ## a probe killed at thirty random instants, three times as many as in `make test`
+	$(BIN)/python -m pytest -n 0 -p no:randomly tests/probe/test_kill.py
 
 gpu-check:  ## the tests marked `gpu`, with the interpreter of a GPU machine
 	$(GPU_PYTHON) -m pytest -m gpu -p no:randomly tests
