@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from predictor.contexts import HintContext
+from predictor.engines.texts import text_ids
 from predictor.errors import PromptError
 from predictor.records import Example, Message, ThinkingModes
 
@@ -55,7 +56,7 @@ def render_prompt(conversation: Sequence[Message], tokenizer: Any, *, thinking: 
             fix="try another hint placement (`before_question` needs no system turn)",
         ) from None
     # The template writes its own special tokens; adding them again would double the BOS.
-    ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    ids = text_ids(tokenizer, text)
     if not ids:
         raise PromptError("the chat template renders nothing", where="the model's tokenizer")
     if ids[:2] == (tokenizer.bos_token_id,) * 2:

@@ -11,6 +11,7 @@ import numpy as np
 from predictor.checkers import Checker
 from predictor.contexts import Attempt, ContextBuilder, HintContext
 from predictor.engines.base import Engine, Ids, Request, check_lengths
+from predictor.engines.texts import ids_text
 from predictor.prompts import PromptPair, render_pair, render_prompt
 from predictor.records import Example, RunConfig, derive_seed
 from trainer.batching import Row
@@ -118,7 +119,7 @@ class Sampler:
                     yield Row(pair.student.ids, pair.teacher.ids, ids)
 
     def _attempt(self, example: Example, index: int, ids: Ids) -> Attempt:
-        text = str(self._engine.tokenizer.decode(list(ids), skip_special_tokens=True))
+        text = ids_text(self._engine.tokenizer, ids)
         return Attempt(text, self._checker.check(text, example), index)
 
     def _with_key_hints(self, example: Example, attempts: list[Attempt], seed: int) -> list[Attempt]:
@@ -136,7 +137,7 @@ class Sampler:
         ]
         sampling = self._sampling.model_copy(update={"max_tokens": self._config.hint.extraction_tokens})
         for index, (completion,) in zip(peers, self._engine.generate(requests, sampling), strict=True):
-            text = str(self._engine.tokenizer.decode(list(completion.ids), skip_special_tokens=True))
+            text = ids_text(self._engine.tokenizer, completion.ids)
             attempts[index] = replace(attempts[index], key_hints=text)
         return attempts
 

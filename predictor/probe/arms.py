@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from predictor.config import StudyConfig
@@ -55,7 +56,7 @@ class Arm:
         return self.is_gated or reads
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """Rollouts start … start+n-1 of one example in one arm, decoded from one prompt (or the mean of several)."""
 
@@ -67,12 +68,12 @@ class Job:
     shown: str = ""
     """Text of the hint, for the copy check; empty when there is none."""
 
-    @property
+    @cached_property
     def request_id(self) -> str:
         """Name of the engine request."""
         return f"{self.arm.key}/{self.example.example_id}/{self.start}"
 
-    @property
+    @cached_property
     def seed(self) -> int:
         """Noise of this request, shared with no other."""
         return derive_seed(self.arm.key, self.example.example_id, self.start)

@@ -9,7 +9,8 @@ import pandas as pd
 
 from predictor.checkers import Checker
 from predictor.contexts import Attempt
-from predictor.engines.base import Completion, ConsensusEngine, ConsensusRequest, Engine, Ids, Request
+from predictor.engines.base import Completion, ConsensusEngine, ConsensusRequest, Engine, Request
+from predictor.engines.texts import ids_text
 from predictor.errors import PromptError, StudyError
 from predictor.probe.arms import Job
 from predictor.records import SamplingConfig, Verdict, utc_now
@@ -62,9 +63,10 @@ class Instrument:
 
         `max_tokens` replaces the decoding's own for texts that are no answers.
         """
-        todo = {job.request_id: job for job in self.missing(jobs)}
+        stored = self._store.read({self._baseline, *(job.arm.key for job in jobs)})
+        todo = {job.request_id: job for job in self._missing(jobs, stored)}
         if todo:
-            self._refuse_other_engine()
+            self._refuse_other_engine(stored)
         total = sum(job.n for job in jobs)
         done = total - sum(job.n for job in todo.values())
         on_progress(stage, done, total)
@@ -122,21 +124,33 @@ class Instrument:
         return Instrument(engine, self._checker, self._sampling, self._store, shard_rollouts=self._shard_rollouts)
 
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs, or what is left of them, whose rollouts are not stored yet."""
-        frame = self._store.read({job.arm.key for job in jobs})
-        have = set(zip(frame["arm_key"], frame["example_id"], frame["index"].astype(int), strict=True))
-        self._refuse_changed(jobs, frame)
+        """The jobs, or what is left of them, whose rollouts are not stored yet.
+
+        StudyError when an example's stored rollouts answer another prompt than it has now.
+        """
+        return self._missing(jobs, self._store.read({job.arm.key for job in jobs}))
+
+    def _missing(self, jobs: Sequence[Job], stored: pd.DataFrame) -> list[Job]:
+        if stored.empty:
+            return list(jobs)
+        columns = (stored[name] for name in ("arm_key", "example_id", "index", "prompt_hash"))
+        prompts = {(key, name, int(index)): prompt for key, name, index, prompt in zip(*columns, strict=True)}
         missing: list[Job] = []
         for job in jobs:
+            have = [prompts.get((job.arm.key, job.example.example_id, job.start + i)) for i in range(job.n)]
+            if have[0] is not None and have[0] != job.prompts[0].hash:
+                raise _changed_prompt(job, have[0])
             # A request's rollouts are stored together, so those it has are its first ones.
-            count = sum((job.arm.key, job.example.example_id, job.start + i) in have for i in range(job.n))
+            count = sum(prompt is not None for prompt in have)
             if count < job.n:
                 missing.append(_tail_of(job, count))
         return missing
 
-    def _refuse_other_engine(self) -> None:
+    def _refuse_other_engine(self, stored: pd.DataFrame) -> None:
         """StudyError when the student was sampled by another engine: their difference would pass for a gap."""
-        others = set(self._store.read({self._baseline})["engine"]) - {self.engine.name}
+        if stored.empty:
+            return
+        others = set(stored.loc[stored["arm_key"] == self._baseline, "engine"]) - {self.engine.name}
         if others:
             raise StudyError(
                 "a study's rollouts come from one engine, and its student was sampled by another one",
@@ -145,22 +159,6 @@ class Instrument:
                 expected=", ".join(sorted(others)),
                 fix=f"set model.engine: {min(others)}, or start a new study for {self.engine.name}",
             )
-
-    @staticmethod
-    def _refuse_changed(jobs: Sequence[Job], frame: pd.DataFrame) -> None:
-        """StudyError when an example's stored rollouts answer another prompt than it has now."""
-        columns = (frame[name] for name in ("arm_key", "example_id", "index", "prompt_hash"))
-        stored = {(key, name, int(index)): prompt for key, name, index, prompt in zip(*columns, strict=True)}
-        for job in jobs:
-            old = stored.get((job.arm.key, job.example.example_id, job.start))
-            if old is not None and old != job.prompts[0].hash:
-                raise StudyError(
-                    "an example's prompt is not the one its stored rollouts answered",
-                    where=f"example `{job.example.example_id}`, arm `{job.arm.name}`",
-                    found=f"prompt {job.prompts[0].hash}",
-                    expected=f"prompt {old}",
-                    fix="restore the example, give the changed one a new example_id, or start a new study",
-                )
 
     def _keep(self, job: Job, completions: Sequence[Completion], engine: Engine | None = None) -> None:
         self._pending += self._rows(job, completions, engine or self.engine)
@@ -175,7 +173,7 @@ class Instrument:
         """The completions of one request, decoded and judged; what they share is worked out once."""
         prompt, time_utc, seed = job.prompts[0], utc_now(), job.seed
         for index, completion in enumerate(completions, job.start):
-            text = decode(engine, completion.ids)
+            text = ids_text(engine.tokenizer, completion.ids)
             verdict = _NO_ANSWER if job.arm.role == "extract" else self._checker.check(text, job.example)
             answer = text.strip()
             yield RolloutRow(
@@ -205,9 +203,14 @@ class Instrument:
             )
 
 
-def decode(engine: Engine, ids: Ids) -> str:
-    """The completion's text without special tokens; the ids stay the truth."""
-    return str(engine.tokenizer.decode(list(ids), skip_special_tokens=True))
+def _changed_prompt(job: Job, stored: str) -> StudyError:
+    return StudyError(
+        "an example's prompt is not the one its stored rollouts answered",
+        where=f"example `{job.example.example_id}`, arm `{job.arm.name}`",
+        found=f"prompt {job.prompts[0].hash}",
+        expected=f"prompt {stored}",
+        fix="restore the example, give the changed one a new example_id, or start a new study",
+    )
 
 
 def _tail_of(job: Job, count: int) -> Job:

@@ -11,8 +11,8 @@ import torch
 from predictor.engines import Request, ScoreRequest
 from predictor.engines import vllm as vllm_engine
 from predictor.engines.loading import within_memory
+from predictor.engines.texts import ids_text, text_ids
 from predictor.errors import EngineError, PromptError
-from predictor.probe.instrument import decode
 from predictor.records import SamplingConfig, derive_seed
 
 HOT = SamplingConfig(temperature=2.0, max_tokens=12)
@@ -32,7 +32,7 @@ def test_f9_ids_travel_and_are_never_rebuilt_from_their_text(served: Any) -> Non
     """F9: text made into ids again differs from what was sampled; one log-probability for each sampled id."""
     pairs = sampled(served)
     engine = served.engine
-    rebuilt = [tuple(engine.tokenizer.encode(decode(engine, c.ids), add_special_tokens=False)) for _, c in pairs]
+    rebuilt = [text_ids(engine.tokenizer, ids_text(engine.tokenizer, c.ids)) for _, c in pairs]
     assert any(ids != c.ids for ids, (_, c) in zip(rebuilt, pairs, strict=True)), "the samples show the drift"
     scores = engine.score([ScoreRequest(prompt, c.ids) for prompt, c in pairs])
     for (_, completion), score in zip(pairs, scores, strict=True):

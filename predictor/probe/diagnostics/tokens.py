@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from predictor.engines.texts import ids_text
+
 CONTENT: Final = 0
 FORMAT: Final = 1
 MARKER: Final = 2
@@ -33,7 +35,7 @@ class TokenKinds:
         return tuple(self._known[token] for token in ids)
 
     def _kind(self, token: int) -> int:
-        text = str(self._tokenizer.decode([token], skip_special_tokens=True))
+        text = ids_text(self._tokenizer, [token])
         if text.strip().lower() in MARKERS:
             return MARKER
         # Half a character decodes to the replacement character: it belongs to some letter.
