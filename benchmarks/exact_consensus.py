@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from predictor.engines.texts import text_ids
 from predictor.engines.transformers import TransformersEngine
 from predictor.prompts import render_prompt
 from predictor.records import Example, Mean, Message, derive_seed
@@ -84,7 +85,7 @@ def exact_accuracies(
 ) -> list[float]:
     """P(right answer, then end) under the mean of each example's prompts."""
     tokenizer = engine.tokenizer
-    endings = [(*tokenizer(e.answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id) for e in examples]
+    endings = [(*text_ids(tokenizer, e.answer), tokenizer.eos_token_id) for e in examples]
     distinct = list(dict.fromkeys((tuple(p), end) for group, end in zip(prompts, endings, strict=True) for p in group))
     known = dict(zip(distinct, next_probs(engine.model, distinct), strict=True))
     values = []

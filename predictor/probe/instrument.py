@@ -148,8 +148,6 @@ class Instrument:
 
     def _refuse_other_engine(self, stored: pd.DataFrame) -> None:
         """StudyError when the student was sampled by another engine: their difference would pass for a gap."""
-        if stored.empty:
-            return
         others = set(stored.loc[stored["arm_key"] == self._baseline, "engine"]) - {self.engine.name}
         if others:
             raise StudyError(
