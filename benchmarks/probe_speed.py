@@ -3,7 +3,8 @@
 Both are measured in one process on one engine, in turns, so that a busy machine slows both:
 `python benchmarks/probe_speed.py STUDY [EXAMPLES] [TURNS] [ROLLOUTS]` prints the medians and the median of each turn's
 ratio. The probe renders its prompts, checks their lengths, decodes the ids to text, judges and stores; the engine alone
-only samples. Requests and seeds are the same. Nothing is written into the study.
+is `vllm.LLM.generate` on ready token ids (with the transformers engine, its adapter). Requests and seeds are the same.
+Nothing is written into the study.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from predictor.checkers import build_checker
 from predictor.engines.base import Request
+from predictor.engines.vllm import VLLMEngine, sampling_params
 from predictor.loop.session import Session
 from predictor.probe import Instrument
-from predictor.probe.arms import Job
+from predictor.probe.arms import ArmFactory, Job
 from predictor.probe.instrument import preflight
 from predictor.store import RolloutStore
 
@@ -27,12 +29,16 @@ TURNS = 5
 
 
 def jobs_of(session: Session, examples: int, rollouts: int) -> list[Job]:
-    """The student and the first hint config that is not `none`, all arms of an example adjacent as in a probe."""
-    probe = session.probe
+    """The student and the first hint config that is not `none`, all arms of an example adjacent as in a probe.
+
+    The factory is a new one, as in a probe: it has rendered no prompt yet.
+    """
+    data = session.probe.data
+    factory = ArmFactory(session.config, data.train, session.engine.tokenizer, data.eval)
     hint = next(hint for hint in session.config.hints if hint.kind != "none")
-    arms = (probe.factory.student(), probe.factory.teacher(hint))
-    shown = probe.data.eval[:examples]
-    jobs = [job for arm in arms for job in probe.factory.jobs(arm, shown, rollouts, {})]
+    arms = (factory.student(), factory.teacher(hint))
+    shown = data.eval[:examples]
+    jobs = [job for arm in arms for job in factory.jobs(arm, shown, rollouts, {})]
     order = {example.example_id: place for place, example in enumerate(shown)}
     return sorted(jobs, key=lambda job: order[job.example.example_id])
 
@@ -40,8 +46,14 @@ def jobs_of(session: Session, examples: int, rollouts: int) -> list[Job]:
 def raw_seconds(session: Session, jobs: list[Job]) -> float:
     """The engine alone."""
     requests = [Request(job.request_id, job.prompts[0].ids, job.n, job.seed) for job in jobs]
+    engine, sampling = session.engine, session.config.sampling
     started = time.monotonic()
-    session.engine.generate(requests, session.config.sampling)
+    if isinstance(engine, VLLMEngine):
+        params = [sampling_params(request, sampling, engine.stop_ids) for request in requests]
+        prompts = [{"prompt_token_ids": list(request.prompt_ids)} for request in requests]
+        engine.llm.generate(prompts, params, use_tqdm=False)
+    else:
+        engine.generate(requests, sampling)
     return time.monotonic() - started
 
 

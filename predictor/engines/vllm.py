@@ -24,6 +24,7 @@ from predictor.engines.vllm_runtime import (
     default_context,
     failing,
     quiet,
+    seldom_collecting,
     shut_down,
     start,
     tensors,
@@ -61,6 +62,11 @@ class VLLMEngine:
         self._dir = model_dir
         self._llm: Any = start(model_dir, self._config, self._dtype, self.max_model_len)
 
+    @property
+    def llm(self) -> Any:
+        """The `vllm.LLM` that serves the model now, for measuring it alone; None after `release`."""
+        return self._llm
+
     def generate(
         self, requests: Sequence[Request], sampling: SamplingConfig, on_done: OnDone | None = None
     ) -> list[list[Completion]]:
@@ -68,14 +74,15 @@ class VLLMEngine:
         check_lengths(requests, sampling, self.max_model_len)
         prompts = [request.prompt_ids for request in requests]
         with failing("vLLM refuses the decoding", fix="change `sampling`, or set model.engine: transformers"):
-            params = [_sampling_params(request, sampling, self.stop_ids) for request in requests]
+            params = [sampling_params(request, sampling, self.stop_ids) for request in requests]
         completions: list[list[Completion]] = [[] for _ in requests]
-        for index, output in self._finished(prompts, params):
-            found = [_completion(sample) for sample in output.outputs]
-            # Greedy samples are copies of each other, and vLLM refuses to make them one by one.
-            completions[index] = found * requests[index].n if len(found) < requests[index].n else found
-            if on_done is not None:
-                on_done(requests[index], completions[index])
+        with seldom_collecting():
+            for index, output in self._finished(prompts, params):
+                found = [_completion(sample) for sample in output.outputs]
+                # Greedy samples are copies of each other, and vLLM refuses to make them one by one.
+                completions[index] = found * requests[index].n if len(found) < requests[index].n else found
+                if on_done is not None:
+                    on_done(requests[index], completions[index])
         return completions
 
     def score(self, requests: Sequence[ScoreRequest]) -> list[tuple[float, ...]]:
@@ -191,7 +198,7 @@ def check_score_memory(requests: Sequence[ScoreRequest], vocab_size: int) -> Non
             )
 
 
-def _sampling_params(request: Request, sampling: SamplingConfig, stop_ids: frozenset[int]) -> Any:
+def sampling_params(request: Request, sampling: SamplingConfig, stop_ids: frozenset[int]) -> Any:
     """One request for all n samples, so the prompt is prefilled once and no two samples share a seed."""
     import vllm
 

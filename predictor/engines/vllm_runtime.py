@@ -42,6 +42,8 @@ _CPU_CONTEXT = 8192
 _GPU_SHARE = 0.9
 _LEAST_GPU_SHARE = 0.3
 _LONGEST_MESSAGE = 500
+_YOUNG_OBJECTS = 50_000
+"""New objects between two garbage collections while vLLM generates; Python's own 700 is passed in every step."""
 
 
 def vllm_version() -> str:
@@ -81,6 +83,20 @@ def platform_obstacle() -> str:
 def default_context(limit: int) -> int:
     """Longest prompt plus completion when nobody asks for one: the model's own, at most 8,192 on a CPU."""
     return limit if default_device().type == "cuda" else min(limit, _CPU_CONTEXT)
+
+
+@contextlib.contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """Collect garbage seldom inside the block.
+
+    vLLM's requests are freed without it, and walking them again and again takes 3 % of the time beside a small model.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def start(model_dir: Path, config: Any, dtype: torch.dtype, max_model_len: int) -> Any:
