@@ -1,4 +1,4 @@
-"""Student's t and the normal, with scipy loaded at the first use: most commands never need it, and it takes a while."""
+"""Quantiles of the t, normal and Beta laws, with scipy loaded at the first use: most commands never need it."""
 
 from __future__ import annotations
 
@@ -24,3 +24,10 @@ def normal_quantile(probability: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(probability))
+
+
+def beta_quantile(a: float, b: float, probability: float) -> float:
+    """Quantile of Beta(a, b)."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(a, b, probability))

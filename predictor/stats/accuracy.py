@@ -68,15 +68,17 @@ def paired_difference(
 ) -> Estimate:
     """Mean difference over examples, with its standard error over independent units; NaN when there is one unit.
 
-    Each entry is one example's accuracy over its rollouts, in the same order on both sides.
+    Each entry is one example's accuracy over its rollouts, in the same order on both sides. The estimate knows its
+    sides, so its interval is honest where an accuracy is near 0 or 1.
     """
     if len(with_hint_E) != len(without_hint_E):
         raise DataError(
             "a paired difference needs the same examples on both sides",
             found=f"{len(with_hint_E)} and {len(without_hint_E)} examples",
         )
-    difference = np.asarray(with_hint_E, dtype=np.float64) - np.asarray(without_hint_E, dtype=np.float64)
-    return cluster_mean(difference, units_E, kind="difference")
+    first, second = (np.asarray(side, dtype=np.float64) for side in (with_hint_E, without_hint_E))
+    sides = tuple(cluster_mean(side, units_E, kind="share") for side in (first, second))
+    return cluster_mean(first - second, units_E, kind="difference").model_copy(update={"sides": sides})
 
 
 def _shared(first: Accuracies, second: Accuracies) -> tuple[Floats, Floats, list[str]]:

@@ -21,7 +21,7 @@ class StoppingRule:
 
     While examples are added, each answered `first_rollouts` times, a confidence sequence is compared with the
     threshold after every stage. What is still open after the last example gets all its rollouts (its controls do not),
-    and one final t interval. By the union bound all of it together errs with probability at most 1 - level.
+    and one final interval. By the union bound all of it together errs with probability at most 1 - level.
     """
 
     threshold: float
@@ -71,7 +71,7 @@ class StoppingRule:
         return (
             f"stop when a betting confidence sequence (arXiv 2010.09686, level {level}, cluster by cluster, "
             f"{self.first_rollouts} rollouts an example) excludes {self.threshold:g}; what is open after the last "
-            f"example gets {self.rollouts} rollouts and one t interval of level {level}"
+            f"example gets {self.rollouts} rollouts and one interval of level {level}"
         )
 
 

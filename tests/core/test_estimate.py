@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from predictor.records import Estimate, finite_or_none
-from predictor.records.estimate import wilson_interval
+from predictor.records.estimate import jeffreys_interval, wilson_interval
 
 SHARES = st.floats(0.0, 1.0)
 LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99])
@@ -40,9 +40,95 @@ def test_the_interval_of_a_difference_is_scipys_t_interval(value: float, stderr:
     assert Estimate(value=value, stderr=stderr, num_units=n).interval(level) == pytest.approx((low, high))
 
 
+def binomial(successes: int, n: int) -> Estimate:
+    share = successes / n
+    return Estimate(value=share, stderr=math.sqrt(share * (1 - share) / n), num_units=n, kind="share")
+
+
+def difference_of(first: Estimate, second: Estimate, correlation: float) -> Estimate:
+    variance = first.stderr**2 + second.stderr**2 - 2 * correlation * first.stderr * second.stderr
+    return Estimate(
+        value=first.value - second.value,
+        stderr=math.sqrt(variance),
+        num_units=first.num_units,
+        kind="difference",
+        sides=(first, second),
+    )
+
+
+COUNTS = st.integers(8, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.integers(0, n), st.just(n)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n))), LEVELS)
+def test_jeffreys_interval_is_that_of_statsmodels_away_from_the_ends(counts: tuple[int, int], level: float) -> None:
+    successes, n = counts
+    low, high = proportion_confint(successes, n, alpha=1 - level, method="jeffreys")
+    expected = (min(low, successes / n), 1.0 if successes == n else max(high, successes / n))
+    assert jeffreys_interval(successes / n, n, level) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(COUNTS, st.floats(-0.9, 0.9), LEVELS)
+def test_the_interval_of_a_difference_of_known_shares_squares_and_adds_theirs(
+    counts: tuple[int, int, int], correlation: float, level: float
+) -> None:
+    """Zou and Donner (2008): lower = d - sqrt(a^2 - 2 r a b + b^2), a and b how far each side's interval reaches."""
+    ones, others, n = counts
+    found = difference_of(binomial(ones, n), binomial(others, n), correlation)
+    if found.stderr == 0.0:
+        return
+    first, second = (jeffreys_interval(side.value, n, level) for side in found.sides or ())
+    certain = 0 in (ones, others) or n in (ones, others)
+    r = 0.0 if certain else correlation
+    a, b = ones / n - first[0], second[1] - others / n
+    c, d = first[1] - ones / n, others / n - second[0]
+    expected = (
+        max(-1.0, found.value - math.sqrt(a * a - 2 * r * a * b + b * b)),
+        min(1.0, found.value + math.sqrt(c * c - 2 * r * c * d + d * d)),
+    )
+    assert found.interval(level) == pytest.approx(expected, abs=1e-6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(COUNTS, st.floats(-0.9, 0.9), LEVELS)
+def test_swapping_the_sides_or_counting_failures_mirrors_the_interval(
+    counts: tuple[int, int, int], correlation: float, level: float
+) -> None:
+    ones, others, n = counts
+    low, high = difference_of(binomial(ones, n), binomial(others, n), correlation).interval(level)
+    swapped = difference_of(binomial(others, n), binomial(ones, n), correlation)
+    failures = difference_of(binomial(n - ones, n), binomial(n - others, n), correlation)
+    assert swapped.interval(level) == pytest.approx((-high, -low), abs=1e-9)
+    assert failures.interval(level) == pytest.approx((-high, -low), abs=1e-9)
+    assert low <= ones / n - others / n + 1e-9
+    assert high >= ones / n - others / n - 1e-9
+
+
+def test_with_many_units_the_sides_change_nothing_and_near_zero_they_skew_the_interval() -> None:
+    many = difference_of(binomial(6200, 10_000), binomial(4100, 10_000), 0.4)
+    assert many.interval() == pytest.approx(many.model_copy(update={"sides": None}).interval(), abs=1e-4)
+    low, high = difference_of(binomial(2, 60), binomial(0, 60), 0.0).interval()
+    assert high - 2 / 60 > 1.3 * (2 / 60 - low)
+
+
+def test_more_effective_units_than_ten_a_unit_are_not_taken_at_their_word() -> None:
+    agreeing = Estimate(value=0.3, stderr=0.004, num_units=6, kind="share", degrees=1.5)
+    implied = 0.3 * 0.7 / 0.004**2
+    believed = implied * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 1.5)) ** 2
+    plain = wilson_interval(0.3, believed, 0.95)
+    variance = (1.5 * 0.004**2 + 0.5 * 0.3 * 0.7 / 60) / 2.0
+    moderated = wilson_interval(0.3, believed * 0.004**2 / variance, 0.95)
+    assert agreeing.interval() == pytest.approx(moderated)
+    assert moderated[0] < plain[0] < plain[1] < moderated[1]
+
+
 def test_an_estimate_without_fewer_degrees_is_written_as_it_was_before_they_existed() -> None:
     plain = Estimate(value=0.25, stderr=0.125, num_units=8)
     assert plain.model_dump() == {"value": 0.25, "stderr": 0.125, "num_units": 8, "kind": "mean"}
+    known = difference_of(binomial(3, 8), binomial(1, 8), 0.2)
+    assert Estimate.model_validate_json(known.model_dump_json()) == known
+    assert "sides" not in known.sides[0].model_dump() if known.sides else False
     fewer = Estimate(value=0.25, stderr=0.125, num_units=8, degrees=3.0)
     assert Estimate.model_validate_json(fewer.model_dump_json()) == fewer
     assert fewer.interval() == pytest.approx(stats.t.interval(0.95, 3, loc=0.25, scale=0.125))

@@ -68,11 +68,19 @@ def test_degrees_of_freedom_are_those_of_the_estimated_variance():
 
 
 def test_few_units_that_carry_the_difference_widen_its_interval_and_evenly_spread_ones_do_not():
-    sparse = paired_difference([0.5, 0.5, *[0.0] * 98], [0.0] * 100)
+    sparse = cluster_mean([0.5, 0.5, *[0.0] * 98], kind="difference")
     plain = stats.t.interval(0.95, 99, loc=sparse.value, scale=sparse.stderr)
     assert sparse.interval()[1] > plain[1]
-    even = paired_difference([0.5, 0.0] * 50, [0.0, 0.5] * 50)
+    even = cluster_mean([0.5, -0.5] * 50, kind="difference")
     assert even.interval() == pytest.approx(stats.t.interval(0.95, 99, loc=even.value, scale=even.stderr))
+
+
+def test_a_paired_difference_knows_the_shares_it_is_the_difference_of():
+    teacher, student = simulated_arms(40, 8, seed=3)
+    units = [f"u{number // 2}" for number in range(40)]
+    found = paired_difference(teacher, student, units)
+    assert found.sides == tuple(cluster_mean(side, units, kind="share") for side in (teacher, student))
+    assert found.sides[0].value - found.sides[1].value == pytest.approx(found.value)
 
 
 def test_one_unit_has_an_unknown_standard_error_and_never_zero():

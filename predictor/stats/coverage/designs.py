@@ -40,7 +40,7 @@ class DesignComparison:
     """Share of configs that the fixed design put on the wrong side of the threshold."""
     adaptive_wrong: float
     fixed_coverage: float
-    """Share of configs whose fixed-design 95 % t interval holds the true gap."""
+    """Share of configs whose fixed-design 95 % interval holds the true gap."""
     adaptive_coverage: float
     """Share of configs whose interval at stopping holds the true gap."""
     sequence_coverage: float

@@ -16,7 +16,6 @@ def interval_page(found: Sequence[CellCoverage], provenance: Provenance, command
     """Coverage of every cell, and a sentence that says honestly where it misses."""
     shares = [share for cell in found for share in (cell.accuracy, cell.gap)]
     inside = sum(LOWEST <= share <= HIGHEST for share in shares)
-    low = [cell for cell in found if min(cell.accuracy, cell.gap) < LOWEST]
     lines = [
         "# Coverage of the probe's intervals",
         "",
@@ -24,13 +23,13 @@ def interval_page(found: Sequence[CellCoverage], provenance: Provenance, command
         "",
         f"Planted studies, {ROLLOUTS} rollouts an example; examples alone (cluster 1) or in clusters of five that "
         f"share half of their difficulty; nominal {LEVEL:.0%}. The intervals are the ones the probe prints: Wilson "
-        "with the effective number of units for an accuracy, t over clusters for a gap, both with the degrees of "
-        "freedom that the kurtosis of the units leaves.",
+        "with the effective number of units for an accuracy, the square-and-add combination of the two sides' Jeffreys "
+        "intervals (MOVER-J) for a gap, both with the degrees of freedom that the kurtosis of the units leaves.",
         "",
         f"**{inside} of {len(shares)} coverages lie between {LOWEST:.0%} and {HIGHEST:.0%}; "
         f"{sum(share > HIGHEST for share in shares)} above, {sum(share < LOWEST for share in shares)} below"
         f" (simulation error about {100 * (LEVEL * (1 - LEVEL) / found[0].draws) ** 0.5:.1f} points); "
-        f"mean {sum(shares) / len(shares):.1%}, lowest {min(shares):.1%}.** " + _where(low),
+        f"mean {sum(shares) / len(shares):.1%}, lowest {min(shares):.1%}.** " + _where(found),
         "",
         "| examples | cluster | student | gap | coverage, accuracy | coverage, gap | mean width, gap |",
         "|---|---|---|---|---|---|---|",
@@ -56,7 +55,7 @@ def design_page(
         f"(-.12 to +.85, four of them within .07 of zero), at a student accuracy of {STUDENT:g}; every hint config has "
         f"{CONTROLS} controls that stop with it and get no more rollouts in the last stage. "
         "Both designs pay for the student on every example with all rollouts. "
-        "The fixed design answers everything and decides by its t interval at the stated level.",
+        "The fixed design answers everything and decides by its interval at the stated level.",
         "",
         "| examples | first rollouts | rollouts | threshold | level | rollouts paid | same decision | left open | "
         "opposite | wrong, fixed | wrong, adaptive | coverage, fixed | coverage at stopping | sequence at every look | "
@@ -88,14 +87,15 @@ def _marked(share: float) -> str:
     return f"{share:.3f}" if LOWEST <= share <= HIGHEST else f"**{share:.3f}**"
 
 
-def _where(low: Sequence[CellCoverage]) -> str:
-    if not low:
-        return "None falls below."
-    few = sum(c.cell.num_examples // c.cell.cluster_size <= 30 for c in low)
-    extreme = sum(c.cell.student in (0.02, 0.98) for c in low)
+def _where(found: Sequence[CellCoverage]) -> str:
+    """Which cells miss, from below and from above."""
+    low = [cell for cell in found if min(cell.accuracy, cell.gap) < LOWEST]
+    high = [cell for cell in found if max(cell.accuracy, cell.gap) > HIGHEST]
+    extreme = sum(c.cell.student in (0.02, 0.98) for c in high)
+    few = sum(c.cell.num_examples // c.cell.cluster_size <= 30 for c in high)
+    below = f"It misses from below in {len(low)} cells." if low else "None falls below."
     return (
-        f"It misses from below in {len(low)} of the cells, {few} of them with at most 30 independent units and "
-        f"{extreme} with a student accuracy of .02 or .98: where almost every unit agrees, no sample says how far the "
-        "rare ones can differ. It misses from above where all units agree: the interval then is what 0 events among "
-        "them leave open, with no less for the rollouts in each."
+        f"{below} It misses from above in {len(high)} cells, {extreme} of them with a student accuracy of .02 or .98 "
+        f"and {few} with at most 30 independent units: a sample without an event, or with one, always gives an "
+        "interval that holds a rare truth, so that only the other tail can miss, in 2.5 % of samples."
     )
