@@ -125,11 +125,11 @@ def pooled_difference(with_hint: Accuracies, without_hint: Accuracies) -> Estima
     """
     left, right, units = _shared(with_hint, without_hint)
     names = [name for name in with_hint.by_example if name in without_hint.by_example]
-    value, moments = 0.0, np.zeros(len(names))
-    for sign, shares, arm in ((1.0, left, with_hint), (-1.0, right, without_hint)):
+    sides, errors = [], []
+    for shares, arm in ((left, with_hint), (right, without_hint)):
         weights = np.array([arm.decided[name] for name in names], dtype=np.float64)
         mean = float(weights @ shares) / float(weights.sum())
-        value += sign * mean
-        moments += sign * weights * (shares - mean) / float(weights.sum())
-    totals = unit_totals(moments, units)
-    return moments_estimate(value, totals, len(totals), "difference")
+        errors.append(unit_totals(weights * (shares - mean) / float(weights.sum()), units))
+        sides.append(moments_estimate(mean, errors[-1], len(errors[-1]), "share"))
+    found = moments_estimate(sides[0].value - sides[1].value, errors[0] - errors[1], len(errors[0]), "difference")
+    return found.model_copy(update={"sides": tuple(sides)})

@@ -101,9 +101,11 @@ def reweight(examples: Sequence[ScoredExample]) -> Reweighting:
     influence_E = (right_E - value * mass_E) * (len(examples) / total)
     student_E = np.array([example.student for example in examples])
     copies = np.concatenate([example.copy_weights() for example in examples])
+    accuracy, student = (cluster_mean(side, units, kind="share") for side in (influence_E + value, student_E))
+    gap = cluster_mean(influence_E + value - student_E, units, kind="difference")
     return Reweighting(
-        accuracy=cluster_mean(influence_E + value, units, kind="share"),
-        gap=cluster_mean(influence_E + value - student_E, units, kind="difference"),
+        accuracy=accuracy,
+        gap=gap.model_copy(update={"sides": (accuracy, student)}),
         effective_rollouts=float(copies.sum() ** 2 / (copies**2).sum()),
         covered=covered,
         stderr_hints=_hint_error(examples, value, total),

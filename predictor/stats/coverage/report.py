@@ -88,14 +88,14 @@ def _marked(share: float) -> str:
 
 
 def _where(found: Sequence[CellCoverage]) -> str:
-    """Which cells miss, from below and from above."""
+    """Which rows miss, from below and from above."""
     low = [cell for cell in found if min(cell.accuracy, cell.gap) < LOWEST]
     high = [cell for cell in found if max(cell.accuracy, cell.gap) > HIGHEST]
     extreme = sum(c.cell.student in (0.02, 0.98) for c in high)
     few = sum(c.cell.num_examples // c.cell.cluster_size <= 30 for c in high)
-    below = f"It misses from below in {len(low)} cells." if low else "None falls below."
+    below = f"It misses from below in {len(low)} rows." if low else "None falls below."
     return (
-        f"{below} It misses from above in {len(high)} cells, {extreme} of them with a student accuracy of .02 or .98 "
+        f"{below} It misses from above in {len(high)} rows, {extreme} of them with a student accuracy of .02 or .98 "
         f"and {few} with at most 30 independent units: a sample without an event, or with one, always gives an "
         "interval that holds a rare truth, so that only the other tail can miss, in 2.5 % of samples."
     )
