@@ -92,7 +92,8 @@ def seldom_collecting() -> Iterator[None]:
     vLLM's requests are freed without it, and walking them again and again takes 3 % of the time beside a small model.
     """
     before = gc.get_threshold()
-    gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
+    if 0 < before[0] < _YOUNG_OBJECTS:
+        gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
     try:
         yield
     finally:

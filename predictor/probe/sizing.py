@@ -71,7 +71,10 @@ def measured_components(factory: ArmFactory, hints: tuple[HintConfig, ...], fram
 
 
 def sizes(components: Components, half_width: float, pricing: Pricing, *, level: float) -> list[ProbeSize]:
-    """For 1, 2, 4, 8 and 16 rollouts the fewest examples whose t interval is that narrow, cheapest first."""
+    """For 1, 2, 4, 8 and 16 rollouts the fewest examples whose t interval is that narrow, cheapest first.
+
+    The interval that is printed later is about as wide, but wider where hardly any example is solved, or nearly all.
+    """
     found = [_size(components, half_width, rollouts, pricing, level) for rollouts in (1, 2, 4, 8, 16)]
     return sorted(found, key=lambda size: size.total_rollouts)
 

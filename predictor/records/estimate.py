@@ -15,8 +15,13 @@ _ROUNDING = 1e-12
 _SAME = 1e-6
 """Relative difference of numbers that only rounding tells apart."""
 _MOST_UNITS = 10.0
-_BOUND_DEGREES = 0.5
-"""Both chosen on planted studies (reports/probe_coverage.md); more than ten effective units a unit are not believed."""
+_BOUND_DEGREES = 1.0
+_SIDE_BOUND_DEGREES = 2.0
+"""Effective units a unit that are believed at most, and the degrees of freedom that this bound counts for: always for
+a share's own interval, and in a difference for a side with fewer degrees than units, in proportion. All three were
+chosen on planted studies (reports/probe_coverage.md) and tried on others (notebooks/LOG.md)."""
+_LEAST_OF_T = 0.3
+"""Least share of the t interval's half-width: two or three units can imply a correlation of 1."""
 
 
 class Estimate(Record):
@@ -38,23 +43,25 @@ class Estimate(Record):
         """Two-sided interval at `level`; NaN where the standard error is unknown.
 
         A share: Wilson with the effective number of units that its standard error implies (clustered rollouts count
-        for less), less what estimating it from few units costs (Korn and Graubard 1998). A difference whose sides are
-        known: the square-and-add combination of their Jeffreys intervals (MOVER-J, Laud 2017, with the correlation of
-        Newcombe 1998), which is skewed where shares near 0 or 1 are. Anything else: t.
+        for less), less what estimating it from few units costs (Korn and Graubard 1998); where a sample without an
+        event would not be rejected, only the other tail can miss, and it gets the whole error. A difference whose
+        sides are known: the square-and-add combination of their Jeffreys intervals (MOVER-J: Zou and Donner 2008,
+        Laud 2017), which is skewed where shares near 0 or 1 are. Anything else: t.
         Identical units never give a share or a difference an interval of width 0, but the bound that 0 events among
         `num_units` leave open.
         """
         if math.isnan(self.value) or math.isnan(self.stderr) or self.num_units < 2:
             return (math.nan, math.nan)
         if self.kind == "share":
-            return wilson_interval(self.value, _effective_units(self, level), level)
+            return _share_interval(self, level)
         below = above = float(t_quantile(_degrees(self), 0.5 + level / 2)) * self.stderr
         if self.kind == "mean":
             return (self.value - below, self.value + above)
         if self.stderr <= _ROUNDING:
             below = above = wilson_interval(0.0, self.num_units, level)[1]
-        elif self.sides is not None:
-            below, above = _square_and_add(*self.sides, self.stderr**2, level)
+        elif self.sides is not None and all(_is_measured(side) for side in self.sides):
+            least = _LEAST_OF_T * below
+            below, above = (max(least, reach) for reach in _square_and_add(self, *self.sides, level))
         return (max(-1.0, self.value - below), min(1.0, self.value + above))
 
     def as_json(self, level: float = 0.95) -> dict[str, Any]:
@@ -78,39 +85,72 @@ def _degrees(estimate: Estimate) -> float:
     return estimate.num_units - 1.0 if estimate.degrees is None else estimate.degrees
 
 
-def _effective_units(share: Estimate, level: float) -> float:
-    """Units of a simple random sample with the same standard error; all of them at 0 % and 100 %.
+def _is_measured(side: Estimate) -> bool:
+    return math.isfinite(side.stderr) and side.num_units >= 2
 
-    Units that are one trial each need no estimated standard error; any other number is multiplied by (z / t)². A
-    standard error that implies many times more units than there are is moderated by that bound, which counts as half
-    a degree of freedom (Smyth 2004): few units that agree by chance would promise too much.
-    """
-    spread = share.value * (1.0 - share.value)
+
+def _share_interval(share: Estimate, level: float) -> tuple[float, float]:
+    known = _known_units(share)
+    if known is not None:
+        return wilson_interval(share.value, known, level)
+    units = _effective_units(share, level, weight=_BOUND_DEGREES)
+    low, high = wilson_interval(share.value, units, level)
+    one_sided = 2.0 * level - 1.0
+    if one_sided > 0.0:
+        tails = _effective_units(share, one_sided, weight=_BOUND_DEGREES)
+        lowest, highest = wilson_interval(share.value, tails, one_sided)
+        # Up to this share, a sample without an event is too likely to be rejected.
+        empty = 1.0 - (0.5 - level / 2) ** (1.0 / units)
+        low, high = max(low, min(lowest, empty)), min(high, max(highest, 1.0 - empty))
+    return (low, high)
+
+
+def _known_units(share: Estimate) -> float | None:
+    """Units of a share whose standard error needs no estimate: all agree, or each is one trial; else None."""
+    spread, most = share.value * (1.0 - share.value), share.num_units
     if spread <= 0.0 or share.stderr <= _ROUNDING:
-        return float(share.num_units)
-    units, most = spread / share.stderr**2, share.num_units
+        return float(most)
+    units = spread / share.stderr**2
     # Between the two lies the binomial standard error, with either of its denominators.
-    if (most - 1) * (1 - _SAME) <= units <= most * (1 + _SAME):
-        return units
-    tail, degrees = 0.5 + level / 2, _degrees(share)
-    variance = spread / units
-    bound = spread / (_MOST_UNITS * most)
-    variance = max(variance, (degrees * variance + _BOUND_DEGREES * bound) / (degrees + _BOUND_DEGREES))
-    return max(1.0, spread / variance * (normal_quantile(tail) / float(t_quantile(degrees, tail))) ** 2)
+    return units if (most - 1) * (1 - _SAME) <= units <= most * (1 + _SAME) else None
 
 
-def _square_and_add(first: Estimate, second: Estimate, variance: float, level: float) -> tuple[float, float]:
-    """How far the interval of first - second reaches down and up; `variance` is that of the difference."""
+def _effective_units(share: Estimate, level: float, *, weight: float, degrees: float = math.inf) -> float:
+    """Units of a simple random sample with the same standard error, times (z / t)² because it is estimated.
+
+    The standard error is moderated (Smyth 2004) towards the one of `_MOST_UNITS` effective units a unit, which counts
+    as `weight` degrees of freedom: few units that agree by chance would promise too much. `degrees` limits t's.
+    """
+    spread, own = share.value * (1.0 - share.value), _degrees(share)
+    bound = spread / (_MOST_UNITS * share.num_units)
+    variance = (own * share.stderr**2 + weight * bound) / (own + weight)
+    tail = 0.5 + level / 2
+    scale = normal_quantile(tail) / float(t_quantile(min(own + weight, share.num_units - 1.0, degrees), tail))
+    return max(1.0, spread / variance * scale**2)
+
+
+def _square_and_add(difference: Estimate, first: Estimate, second: Estimate, level: float) -> tuple[float, float]:
+    """How far the interval of first - second reaches down and up.
+
+    The correlation is what the three standard errors imply. Where few units differ, the difference's own degrees of
+    freedom are fewer than its sides', and limit them.
+    """
     product = first.stderr * second.stderr
-    correlation = (first.stderr**2 + second.stderr**2 - variance) / (2.0 * product) if product > 0.0 else 0.0
+    squares = first.stderr**2 + second.stderr**2
+    correlation = (squares - difference.stderr**2) / (2.0 * product) if product > 0.0 else 0.0
     correlation = max(-1.0, min(1.0, correlation))
 
     def joined(one: float, other: float) -> float:
         return math.sqrt(max(0.0, one**2 - 2.0 * correlation * one * other + other**2))
 
-    (low, high), (other_low, other_high) = (
-        jeffreys_interval(side.value, _effective_units(side, level), level) for side in (first, second)
-    )
+    def limits(side: Estimate) -> tuple[float, float]:
+        if side.value in (0.0, 1.0) or side.stderr <= _ROUNDING:
+            return jeffreys_interval(side.value, side.num_units, level)
+        weight = _SIDE_BOUND_DEGREES * (1.0 - _degrees(side) / (side.num_units - 1.0))
+        units = _effective_units(side, level, weight=weight, degrees=_degrees(difference) + 1.0)
+        return jeffreys_interval(side.value, units, level)
+
+    (low, high), (other_low, other_high) = limits(first), limits(second)
     down = joined(first.value - low, other_high - second.value)
     return down, joined(high - first.value, second.value - other_low)
 

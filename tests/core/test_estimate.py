@@ -12,6 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from predictor.records import Estimate, finite_or_none
 from predictor.records.estimate import jeffreys_interval, wilson_interval
+from predictor.stats import paired_difference
 
 SHARES = st.floats(0.0, 1.0)
 LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99])
@@ -78,14 +79,18 @@ def test_the_interval_of_a_difference_of_known_shares_squares_and_adds_theirs(
     found = difference_of(binomial(ones, n), binomial(others, n), correlation)
     if found.stderr == 0.0:
         return
-    first, second = (jeffreys_interval(side.value, n, level) for side in found.sides or ())
+    scale = (stats.norm.ppf(0.5 + level / 2) / stats.t.ppf(0.5 + level / 2, n - 1)) ** 2
+    first, second = (
+        jeffreys_interval(count / n, n if count in (0, n) else max(1.0, n * scale), level) for count in (ones, others)
+    )
     certain = 0 in (ones, others) or n in (ones, others)
     r = 0.0 if certain else correlation
     a, b = ones / n - first[0], second[1] - others / n
     c, d = first[1] - ones / n, others / n - second[0]
+    least = 0.3 * stats.t.ppf(0.5 + level / 2, n - 1) * found.stderr
     expected = (
-        max(-1.0, found.value - math.sqrt(a * a - 2 * r * a * b + b * b)),
-        min(1.0, found.value + math.sqrt(c * c - 2 * r * c * d + d * d)),
+        max(-1.0, found.value - max(least, math.sqrt(a * a - 2 * r * a * b + b * b))),
+        min(1.0, found.value + max(least, math.sqrt(c * c - 2 * r * c * d + d * d))),
     )
     assert found.interval(level) == pytest.approx(expected, abs=1e-6)
 
@@ -114,13 +119,55 @@ def test_with_many_units_the_sides_change_nothing_and_near_zero_they_skew_the_in
 
 def test_more_effective_units_than_ten_a_unit_are_not_taken_at_their_word() -> None:
     agreeing = Estimate(value=0.3, stderr=0.004, num_units=6, kind="share", degrees=1.5)
-    implied = 0.3 * 0.7 / 0.004**2
-    believed = implied * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 1.5)) ** 2
-    plain = wilson_interval(0.3, believed, 0.95)
-    variance = (1.5 * 0.004**2 + 0.5 * 0.3 * 0.7 / 60) / 2.0
-    moderated = wilson_interval(0.3, believed * 0.004**2 / variance, 0.95)
+    variance = (1.5 * 0.004**2 + 0.3 * 0.7 / 60) / 2.5
+    scale = (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 2.5)) ** 2
+    moderated = wilson_interval(0.3, 0.3 * 0.7 / variance * scale, 0.95)
+    plain = wilson_interval(0.3, 0.3 * 0.7 / 0.004**2 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 1.5)) ** 2, 0.95)
     assert agreeing.interval() == pytest.approx(moderated)
     assert moderated[0] < plain[0] < plain[1] < moderated[1]
+
+
+def test_where_a_sample_without_an_event_is_likely_the_other_tail_gets_the_whole_error() -> None:
+    rare = Estimate(value=0.1, stderr=0.06, num_units=6, kind="share")
+    variance = (5 * 0.06**2 + 0.1 * 0.9 / 60) / 6
+    z, t = stats.norm.ppf(0.95), stats.t.ppf(0.95, 5)
+    one_sided = wilson_interval(0.1, 0.1 * 0.9 / variance * (z / t) ** 2, 0.90)
+    two_sided = wilson_interval(0.1, 0.1 * 0.9 / variance * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 5)) ** 2, 0.95)
+    low, high = rare.interval()
+    assert low == pytest.approx(one_sided[0])
+    assert low > two_sided[0]
+    assert high == pytest.approx(two_sided[1])
+    even = Estimate(value=0.5, stderr=0.02, num_units=200, kind="share")
+    assert even.interval()[0] + even.interval()[1] == pytest.approx(1.0)
+
+
+def test_one_event_among_many_units_leaves_more_open_than_none() -> None:
+    """Nearly equal sides: their correlation is near 1, and the few units that differ carry all of the error."""
+    student = [1.0] * 50 + [0.0] * 50
+    none = paired_difference(student, student).interval()
+    one = paired_difference([*student[:99], 1.0], student).interval()
+    assert one[0] < 0.0 < none[1] < one[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.5625, 0.1875], [0.6875, 0.5625]), ([0.5, 0.0, 0.5], [1.0, 0.0, 1.0])]
+)
+def test_two_or_three_units_never_imply_that_the_difference_is_known(first: list[float], second: list[float]) -> None:
+    found = paired_difference(first, second)
+    low, high = found.interval()
+    assert low == -1.0 or high - low >= 0.599 * stats.t.ppf(0.975, found.num_units - 1) * found.stderr
+
+
+@pytest.mark.parametrize("stderr", [math.nan, math.inf])
+def test_a_side_that_was_not_measured_is_not_combined(stderr: float) -> None:
+    bare = Estimate(value=0.2, stderr=0.05, num_units=20, kind="difference")
+    for side in (
+        Estimate(value=0.5, stderr=stderr, num_units=20, kind="share"),
+        Estimate(value=0.5, stderr=0.1, num_units=1, kind="share"),
+        Estimate(value=math.nan, stderr=math.nan, num_units=0, kind="share"),
+    ):
+        assert bare.model_copy(update={"sides": (side, binomial(6, 20))}).interval() == bare.interval()
+    assert Estimate(value=0.5, stderr=math.inf, num_units=10, kind="share").interval()[0] < 0.1
 
 
 def test_an_estimate_without_fewer_degrees_is_written_as_it_was_before_they_existed() -> None:
@@ -138,7 +185,8 @@ def test_clustered_rollouts_count_for_fewer_units() -> None:
     free = Estimate(value=0.3, stderr=math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
     clustered = Estimate(value=0.3, stderr=2 * math.sqrt(0.3 * 0.7 / 100), num_units=100, kind="share").interval()
     # Korn and Graubard (1998): 100 / 4 units, less (z / t)^2 because the factor 4 is itself estimated from 100 units.
-    units = 25 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 99)) ** 2
+    # One of 100 degrees of freedom says 1,000 units.
+    units = 25 / (0.99 + 0.01 * 25 / 1000) * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 99)) ** 2
     assert clustered == pytest.approx(proportion_confint(0.3 * units, units, method="wilson"))
     assert clustered[0] < free[0] < free[1] < clustered[1]
 

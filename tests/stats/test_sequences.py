@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from predictor.errors import DataError
 from predictor.records import Estimate
 from predictor.stats import StoppingRule, betting_bounds, betting_sequence, in_unit_order, unit_ends
+from predictor.stats.accuracy import paired_difference
 from predictor.stats.coverage import Cell, cells, compare_designs, measure_cell
 from predictor.stats.coverage.planted import answered, plant
 
@@ -132,6 +133,18 @@ def test_printed_intervals_keep_their_word_where_few_clusters_differ_or_almost_n
     # Within two simulation errors (.007 each); t over clusters holds the gap of the second one in 91.8 % of draws.
     assert 0.92 <= found.accuracy <= 0.99
     assert 0.92 <= found.gap <= 0.99
+
+
+@pytest.mark.parametrize(("examples", "solved"), [(60, 0.05), (100, 0.035), (200, 0.02)])
+def test_few_flips_among_examples_that_are_always_or_never_solved_are_not_trusted(examples: int, solved: float) -> None:
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(1000):
+        student = (rng.random(examples) < 0.5).astype(float)
+        teacher = np.where((student == 0.0) & (rng.random(examples) < 2 * solved), 1.0, student)
+        low, high = paired_difference(teacher, student).interval()
+        held += low <= solved <= high
+    assert held >= 930
 
 
 @pytest.mark.parametrize("cell", [Cell(100, 1, 0.5, 0.2), Cell(500, 5, 0.1, 0.36), Cell(100, 1, 0.9, 0.0)])
