@@ -154,6 +154,19 @@ class StudyConfig(Record):
             raise ValueError(f"hint names occur more than once: {', '.join(repeated)}")
         return self
 
+    @model_validator(mode="after")
+    def _hints_made_from_rollouts_have_others(self) -> Self:
+        names = ", ".join(f"`{hint.name}`" for hint in self.hints if hint.reads_attempts)
+        examples = min(self.probe.consensus_examples, self.task.eval_examples)
+        if names and examples <= self.probe.consensus_hints:
+            # Refused here, or the probe would find out after it has sampled every other arm.
+            raise ValueError(
+                f"hint {names} is made from rollouts, so its consensus hints are drawn among the {examples} "
+                f"examples of the consensus arm: more than probe.consensus_hints ({self.probe.consensus_hints}) are "
+                "needed; raise probe.consensus_examples and task.eval_examples, or lower probe.consensus_hints"
+            )
+        return self
+
     @property
     def key(self) -> str:
         """Hash of the whole configuration."""

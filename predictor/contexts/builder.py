@@ -102,12 +102,14 @@ class ContextBuilder:
         shown = (self._shown_to(situation) for situation in self._others(example, "others", groups or {}))
         contexts = tuple(islice((context for context in shown if context is not None), count))
         if len(contexts) < count:
+            # Hints made from rollouts are drawn among the examples of the consensus arm, others in the training split.
+            pool = "probe.consensus_examples" if self.hint.reads_attempts else "task.train_examples"
             raise HintError(
                 "too few other examples to draw hints from",
                 where=f"hint `{self.hint.name}`",
-                found=f"{len(contexts)} other training examples with this hint",
+                found=f"{len(contexts)} other examples with this hint",
                 expected=f"at least {count}",
-                fix="raise task.train_examples, or lower probe.consensus_hints",
+                fix=f"raise {pool}, or lower probe.consensus_hints",
             )
         return contexts
 

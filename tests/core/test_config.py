@@ -143,6 +143,12 @@ def test_more_errors_than_fit_are_counted() -> None:
         (study(task__checker="exact"), "task.checker: should be a mapping (found 'exact')"),
         (study(task__checker={"kind": "constraint", "rule": {}}), "task.checker.rule: a rule without parts"),
         (study(hints=[BASE["hints"][0], BASE["hints"][0]]), "hint names occur more than once: none"),
+        (
+            study(
+                hints=[{"name": "mine", "kind": "own_attempt"}], probe={"consensus_hints": 8, "consensus_examples": 8}
+            ),
+            "hint `mine` is made from rollouts",
+        ),
         (study(hints={"a": 1}), "hints: should be a list"),
         (study(model=None), "model: should be a mapping (found None)"),
         ("model: {path: m}\n", "task: is missing"),
