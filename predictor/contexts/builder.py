@@ -103,7 +103,9 @@ class ContextBuilder:
         contexts = tuple(islice((context for context in shown if context is not None), count))
         if len(contexts) < count:
             # Hints made from rollouts are drawn among the examples of the consensus arm, others in the training split.
-            pool = "probe.consensus_examples" if self.hint.reads_attempts else "task.train_examples"
+            pool = (
+                "probe.consensus_examples and task.eval_examples" if self.hint.reads_attempts else "task.train_examples"
+            )
             raise HintError(
                 "too few other examples to draw hints from",
                 where=f"hint `{self.hint.name}`",

@@ -17,9 +17,10 @@ _SAME = 1e-6
 _MOST_UNITS = 10.0
 _BOUND_DEGREES = 1.0
 _SIDE_BOUND_DEGREES = 2.0
-"""Effective units a unit that are believed at most, and the degrees of freedom that this bound counts for: always for
-a share's own interval, and in a difference for a side with fewer degrees than units, in proportion. All three were
-chosen on planted studies (reports/probe_coverage.md) and tried on others (notebooks/LOG.md)."""
+"""Effective units a unit that are believed at most, and the degrees of freedom that this bound counts for: in a share's
+own interval wherever its standard error is an estimate; in a difference for a side with fewer degrees than units, in
+proportion. All three were chosen on planted studies (reports/probe_coverage.md) and tried on others
+(notebooks/LOG.md)."""
 _LEAST_OF_T = 0.3
 """Least share of the t interval's half-width: two or three units can imply a correlation of 1."""
 
@@ -100,13 +101,13 @@ def _share_interval(share: Estimate, level: float) -> tuple[float, float]:
         tails = _effective_units(share, one_sided, weight=_BOUND_DEGREES)
         lowest, highest = wilson_interval(share.value, tails, one_sided)
         # Up to this share, a sample without an event is too likely to be rejected.
-        empty = 1.0 - (0.5 - level / 2) ** (1.0 / units)
+        empty = min(0.5, 1.0 - (0.5 - level / 2) ** (1.0 / units))
         low, high = max(low, min(lowest, empty)), min(high, max(highest, 1.0 - empty))
     return (low, high)
 
 
 def _known_units(share: Estimate) -> float | None:
-    """Units of a share whose standard error needs no estimate: all agree, or each is one trial; else None."""
+    """Units of a share whose standard error needs no estimate: all agree, or as if each were one trial; else None."""
     spread, most = share.value * (1.0 - share.value), share.num_units
     if spread <= 0.0 or share.stderr <= _ROUNDING:
         return float(most)
@@ -135,10 +136,11 @@ def _square_and_add(difference: Estimate, first: Estimate, second: Estimate, lev
     The correlation is what the three standard errors imply. Where few units differ, the difference's own degrees of
     freedom are fewer than its sides', and limit them.
     """
-    product = first.stderr * second.stderr
-    squares = first.stderr**2 + second.stderr**2
-    correlation = (squares - difference.stderr**2) / (2.0 * product) if product > 0.0 else 0.0
-    correlation = max(-1.0, min(1.0, correlation))
+    correlation = 0.0
+    if min(first.stderr, second.stderr) > _ROUNDING:
+        squares = first.stderr**2 + second.stderr**2
+        correlation = (squares - difference.stderr**2) / (2.0 * first.stderr * second.stderr)
+        correlation = max(-1.0, min(1.0, correlation))
 
     def joined(one: float, other: float) -> float:
         return math.sqrt(max(0.0, one**2 - 2.0 * correlation * one * other + other**2))

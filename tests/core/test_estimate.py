@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from predictor.records import Estimate, finite_or_none
 from predictor.records.estimate import jeffreys_interval, wilson_interval
-from predictor.stats import paired_difference
+from predictor.stats import cluster_mean, paired_difference
 
 SHARES = st.floats(0.0, 1.0)
 LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99])
@@ -156,6 +157,20 @@ def test_two_or_three_units_never_imply_that_the_difference_is_known(first: list
     found = paired_difference(first, second)
     low, high = found.interval()
     assert low == -1.0 or high - low >= 0.599 * stats.t.ppf(0.975, found.num_units - 1) * found.stderr
+
+
+def test_rounding_is_no_correlation_and_only_one_tail_gets_the_whole_error() -> None:
+    student = np.full(100, 1 / 7)
+    assert 0.0 < cluster_mean(student, kind="share").stderr < 1e-15
+    teacher = np.random.default_rng(1).binomial(7, 0.6, 100) / 7
+    found = paired_difference(teacher, student)
+    assert found.sides is not None
+    exact = found.model_copy(update={"sides": (found.sides[0], found.sides[1].model_copy(update={"stderr": 0.0}))})
+    assert found.interval() == pytest.approx(exact.interval(), abs=1e-9)
+    few = Estimate(value=0.5, stderr=0.2, num_units=3, kind="share")
+    low, high = few.interval()
+    assert low + high == pytest.approx(1.0)
+    assert low <= few.interval(0.9)[0]
 
 
 @pytest.mark.parametrize("stderr", [math.nan, math.inf])
