@@ -56,9 +56,13 @@ class Sandbox:
 
 def _attempt(shield: Shield, program: Program, limits: Limits) -> Ran:
     """One run; `attempts` is 2 where it was starved and deserves another."""
+    with shield.leased_user() as user:
+        return _attempt_as(user, shield, program, limits)
+
+
+def _attempt_as(user: int | None, shield: Shield, program: Program, limits: Limits) -> Ran:
     directory = Path(tempfile.mkdtemp(prefix="gapcast-")).resolve()
     try:
-        user = shield.user()
         options = process_options(directory, user)
         for name, text in program.files.items():
             (directory / name).write_text(text, encoding="utf-8", errors="replace")

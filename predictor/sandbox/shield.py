@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -66,13 +68,30 @@ class Shield:
             ]
         return list(command)
 
-    def user(self) -> int | None:
-        """A user id that no process has now, where programs get one of their own."""
+    @contextmanager
+    def leased_user(self) -> Iterator[int | None]:
+        """A user id that no process has now and no other run gets meanwhile, where programs have one of their own.
+
+        A run kills whatever has its user id, so two runs that picked the same one would end each other's programs.
+        """
         if not self.drops_user:
-            return None
+            yield None
+            return
         start = os.getpid() % len(FREE_USERS)
-        turned = (*FREE_USERS[start:], *FREE_USERS[:start])
-        return next((user for user in turned if is_free(user)), None)
+        with ExitStack() as leases:
+            for user in (*FREE_USERS[start:], *FREE_USERS[:start]):
+                # An abstract socket has one holder, and the kernel frees it when that ends, however it ends.
+                lease = leases.enter_context(socket.socket(socket.AF_UNIX))
+                try:
+                    lease.bind(f"\0gapcast-user-{user}")
+                except OSError:
+                    lease.close()
+                    continue
+                if is_free(user):
+                    yield user
+                    return
+                lease.close()
+        yield None
 
 
 def process_options(directory: Path, user: int | None) -> dict[str, Any]:
@@ -124,13 +143,13 @@ def _is_proven(shield: Shield) -> bool:
 
 
 def _canary(shield: Shield) -> dict[str, bool] | None:
-    with tempfile.TemporaryDirectory(prefix="gapcast-") as name:
+    with tempfile.TemporaryDirectory(prefix="gapcast-") as name, shield.leased_user() as user:
         directory = Path(name)
         command = shield.wrap([shield.python, "-I", "-S", "-c", script("canary")], directory)
         try:
             done = subprocess.run(
                 command,
-                **process_options(directory, shield.user()),
+                **process_options(directory, user),
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=_CANARY_SECONDS,

@@ -225,3 +225,13 @@ def test_killing_a_family_follows_children_that_moved_away() -> None:
     assert family.kill(10.0)
     root.wait()
     assert not alive("time.sleep(34570)")
+
+
+def test_two_runs_at_once_never_have_the_same_user() -> None:
+    """A run kills whatever has its user id; neighbours in the process table used to end each other's programs."""
+    shield = Sandbox().shield
+    assert shield is not None
+    with shield.leased_user() as first, shield.leased_user() as second:
+        assert (first is None and second is None) if not shield.drops_user else first != second
+    with shield.leased_user() as again:
+        assert again == first
