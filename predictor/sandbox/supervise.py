@@ -46,13 +46,10 @@ class Supervisor:
     def run(self, command: Sequence[str], stdin: bytes, options: dict[str, Any]) -> Ended:
         """Start, watch and clean up; OSError when the command cannot be started."""
         started = time.monotonic()
-        deadline = started + self._limits.seconds
-        late = False
         with tempfile.TemporaryFile() as source, _spawned(command, source, stdin, options) as process:
             family = Family(process.pid, self._user)
             try:
-                self._watch(process, family, deadline)
-                late = time.monotonic() >= deadline
+                self._watch(process, family, started + self._limits.seconds)
             finally:
                 died = family.kill(self._limits.grace_s)
                 self._drain(process)
@@ -62,7 +59,7 @@ class Supervisor:
         if not died or process.returncode is None:
             process.returncode = process.returncode or -signal.SIGKILL
             return Ended("infra", b"", "some of its processes could not be killed", time.monotonic() - started)
-        status, message = self._broken or explain_exit(process.returncode, late=late)
+        status, message = self._broken or explain_exit(process.returncode)
         if status == "wrong" and self._output.rstrip().endswith(b"\nMemoryError"):
             status, message = "memory", f"asked for more than {self._limits.memory_mb} MB"
         return Ended(status, bytes(self._output), message, time.monotonic() - started, self._starved)
@@ -124,18 +121,15 @@ class Supervisor:
                     return
 
 
-def explain_exit(code: int, *, late: bool = False) -> tuple[Status, str]:
-    """Status and sentence of an exit code; shells and bubblewrap report a signal as 128 + its number.
-
-    `late`: it was seen after the deadline. On a stalled machine the kernel's limit on processor time kills first.
-    """
+def explain_exit(code: int) -> tuple[Status, str]:
+    """Status and sentence of an exit code; shells and bubblewrap report a signal as 128 + its number."""
     if code == 0:
         return "pass", ""
     number = -code if code < 0 else code - 128
     if number not in {*signal.Signals}:
         return "wrong", f"ended with exit code {code}"
     name = signal.Signals(number).name
-    if name in ("SIGXCPU", "SIGALRM", "SIGVTALRM") or (late and name == "SIGKILL"):
+    if name in ("SIGXCPU", "SIGALRM", "SIGVTALRM"):
         return "timeout", "used up its processor time"
     if name == "SIGKILL":
         return "memory", "was killed by the system, most likely for its memory"
