@@ -56,21 +56,17 @@ class Sandbox:
 
 def _attempt(shield: Shield, program: Program, limits: Limits) -> Ran:
     """One run; `attempts` is 2 where it was starved and deserves another."""
-    with shield.leased_user() as user:
-        return _attempt_as(user, shield, program, limits)
-
-
-def _attempt_as(user: int | None, shield: Shield, program: Program, limits: Limits) -> Ran:
     directory = Path(tempfile.mkdtemp(prefix="gapcast-")).resolve()
     try:
-        options = process_options(directory, user)
-        for name, text in program.files.items():
-            (directory / name).write_text(text, encoding="utf-8", errors="replace")
-        inner = [shield.python, *program.command[1:]] if program.command[0] == "python" else [*program.command]
-        bounds = json.dumps(_bounds(limits, user))
-        launched = shield.wrap([shield.python, "-I", "-S", "-c", script("launch"), bounds, *inner], directory)
-        stdin = program.stdin.encode("utf-8", errors="replace")
-        ended = Supervisor(limits, user).run(launched, stdin, options)
+        with shield.leased_user() as user:
+            options = process_options(directory, user)
+            for name, text in program.files.items():
+                (directory / name).write_text(text, encoding="utf-8", errors="replace")
+            inner = [shield.python, *program.command[1:]] if program.command[0] == "python" else [*program.command]
+            bounds = json.dumps(_bounds(limits, user))
+            launched = shield.wrap([shield.python, "-I", "-S", "-c", script("launch"), bounds, *inner], directory)
+            stdin = program.stdin.encode("utf-8", errors="replace")
+            ended = Supervisor(limits, user).run(launched, stdin, options)
         return Ran(
             status=ended.status,
             output=ended.output.decode("utf-8", errors="replace"),

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -78,20 +78,21 @@ class Shield:
             yield None
             return
         start = os.getpid() % len(FREE_USERS)
-        with ExitStack() as leases:
-            for user in (*FREE_USERS[start:], *FREE_USERS[:start]):
-                # An abstract socket has one holder, and the kernel frees it when that ends, however it ends.
-                lease = leases.enter_context(socket.socket(socket.AF_UNIX))
-                try:
-                    lease.bind(f"\0gapcast-user-{user}")
-                except OSError:
-                    lease.close()
-                    continue
-                if is_free(user):
+        for user in (*FREE_USERS[start:], *FREE_USERS[:start]):
+            with socket.socket(socket.AF_UNIX) as lease:
+                if _is_leased(lease, user) and is_free(user):
                     yield user
                     return
-                lease.close()
         yield None
+
+
+def _is_leased(lease: socket.socket, user: int) -> bool:
+    """Whether the socket got the user's name: an abstract one has one holder, and is freed however that ends."""
+    try:
+        lease.bind(f"\0gapcast-user-{user}")
+    except OSError:
+        return False
+    return True
 
 
 def process_options(directory: Path, user: int | None) -> dict[str, Any]:
