@@ -17,7 +17,7 @@ from predictor.records import (
     RunRecord,
     VarianceShares,
 )
-from predictor.records.student_t import t_quantile
+from predictor.records.distributions import t_quantile
 
 
 def forecast_of_pilot(forecast: Forecast, prior: PilotPrior) -> Forecast:

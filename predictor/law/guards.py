@@ -9,8 +9,8 @@ import numpy as np
 
 from predictor.law.lines import MIN_GAPS, Lines
 from predictor.records import FamilyLaw, LawGuard, LawPoint, LawSpec
+from predictor.records.distributions import t_quantile
 from predictor.records.law import GuardName, Severity
-from predictor.records.student_t import t_quantile
 
 # Above this student accuracy there is nothing left to gain that an evaluation of a few hundred examples could see.
 SATURATED = 0.95

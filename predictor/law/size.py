@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from predictor.errors import LawError
 from predictor.records import FamilyLaw, LawFit, Record
+from predictor.records.distributions import t_quantile
 from predictor.records.law.text import text_table
-from predictor.records.student_t import t_quantile
 
 _EXAMPLES = (64, 128, 256, 512, 1024)
 _ROLLOUTS = (1, 2, 4, 8, 16)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from predictor.plots.style import BLUE, GREY, MUTED, ORANGE, SMALL, Mark, axes_for, tidy
 from predictor.records import Coefficient, LawFit, Predictive
-from predictor.records.student_t import t_cdf
+from predictor.records.distributions import t_cdf
 
 Floats = NDArray[np.float64]
 

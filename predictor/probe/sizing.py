@@ -10,7 +10,7 @@ import pandas as pd
 from predictor.probe.arms import ArmFactory
 from predictor.probe.measured import Measured, Window
 from predictor.records import HintConfig, Record
-from predictor.records.student_t import normal_quantile, t_quantile
+from predictor.records.distributions import normal_quantile, t_quantile
 from predictor.stats import cluster_mean, gap_stderr, minimal_detectable_gap
 
 PUBLISHED_BETWEEN, PUBLISHED_WITHIN = 0.0107, 0.193

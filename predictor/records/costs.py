@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from predictor.records.base import Record
+from predictor.records.distributions import t_quantile
 from predictor.records.runs import Cost, LedgerEntry
-from predictor.records.student_t import t_quantile
 
 PRIOR_SPREAD = 0.15
 """Spread of log cost between runs before enough runs are seen: shared machines vary by about a seventh."""

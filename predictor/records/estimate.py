@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from predictor.records.base import Record
-from predictor.records.student_t import beta_quantile, normal_quantile, t_quantile
+from predictor.records.distributions import beta_quantile, normal_quantile, t_quantile
 
 _ROUNDING = 1e-12
 """Standard errors up to this are what rounding leaves of identical units."""

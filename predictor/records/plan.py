@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from predictor.records.base import Record
 from predictor.records.costs import Budget
+from predictor.records.distributions import t_cdf, t_quantile
 from predictor.records.estimate import Estimate, finite_or_none
 from predictor.records.runs import Cost, RunSpec
-from predictor.records.student_t import t_cdf, t_quantile
 
 Objective = Literal["best", "threshold", "sum"]
 RejectionCode = Literal[

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.records.base import Record
-from predictor.records.student_t import t_cdf, t_quantile
+from predictor.records.distributions import t_cdf, t_quantile
 
 Floats = NDArray[np.float64]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from predictor.errors import DataError
 from predictor.records import Estimate
+from predictor.stats.accuracy import paired_difference
 from predictor.stats.clusters import cluster_mean
 
 Floats = NDArray[np.float64]
@@ -101,11 +102,10 @@ def reweight(examples: Sequence[ScoredExample]) -> Reweighting:
     influence_E = (right_E - value * mass_E) * (len(examples) / total)
     student_E = np.array([example.student for example in examples])
     copies = np.concatenate([example.copy_weights() for example in examples])
-    accuracy, student = (cluster_mean(side, units, kind="share") for side in (influence_E + value, student_E))
-    gap = cluster_mean(influence_E + value - student_E, units, kind="difference")
+    policy_E = influence_E + value
     return Reweighting(
-        accuracy=accuracy,
-        gap=gap.model_copy(update={"sides": (accuracy, student)}),
+        accuracy=cluster_mean(policy_E, units, kind="share"),
+        gap=paired_difference(policy_E, student_E, units),
         effective_rollouts=float(copies.sum() ** 2 / (copies**2).sum()),
         covered=covered,
         stderr_hints=_hint_error(examples, value, total),

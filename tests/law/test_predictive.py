@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from predictor.records import Predictive
-from predictor.records.student_t import normal_quantile, t_cdf, t_quantile
+from predictor.records.distributions import normal_quantile, t_cdf, t_quantile
 
 
 def test_crps_of_a_normal_has_its_closed_form():

@@ -15,8 +15,8 @@ from predictor.law.methods import lines_of
 from predictor.law.prior import published_prior
 from predictor.law.table import Floats, PointTable
 from predictor.records import Estimate, FamilyLaw, LawSpec, derive_seed
+from predictor.records.distributions import t_quantile
 from predictor.records.law.predict import predict_run
-from predictor.records.student_t import t_quantile
 
 CONFIGS = (3, 4, 6, 12, 24)
 GAP_SDS = (0.03, 0.08)

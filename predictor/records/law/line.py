@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from predictor.records.base import Record
+from predictor.records.distributions import t_quantile
 from predictor.records.estimate import finite_or_none
 from predictor.records.predictive import Predictive
-from predictor.records.student_t import t_quantile
 
 
 class Coefficient(Record):
