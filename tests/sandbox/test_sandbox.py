@@ -193,10 +193,14 @@ def test_every_exit_code_has_a_status() -> None:
     assert {statuses[1], statuses[125], statuses[255]} == {"wrong"}
 
 
-def test_a_starved_program_runs_again_alone() -> None:
-    """Pinned to one processor at idle priority beside four busy ones, the program is ready and never gets its turn."""
+@pytest.mark.parametrize("num_busy", [4, 12])
+def test_a_starved_program_runs_again_alone(num_busy: int) -> None:
+    """Pinned to one processor at idle priority beside busy ones, the program is ready and never gets its turn.
+
+    Killed, it would not get the time to end either, beside a dozen not within any patience.
+    """
     busy = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
-    others = [subprocess.Popen([sys.executable, "-c", busy], start_new_session=True) for _ in range(4)]
+    others = [subprocess.Popen([sys.executable, "-c", busy], start_new_session=True) for _ in range(num_busy)]
     try:
         code = f"import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)); {busy}"
         ran = python(code, Limits(seconds=3.0, grace_s=5.0))
